@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use measure::connection::{Access, Connection};
+use measure::costs::Costs;
 use measure::early_end::EarlyEnd;
-use measure::process::ProcessNumber;
 use measure::wrk::{READS, Wrk, WrkLoad};
 
-use crate::figure::{PROCESSOR, Slice};
+use crate::figure::Slice;
 
 /// The figure is stated at this many connections of wrk.
 pub const WRK_CONNECTIONS: u32 = 32;
@@ -28,26 +28,26 @@ pub struct Aim {
     /// Headers beside `Host`, as lines without their ends.
     pub headers: Vec<String>,
     /// All that works for the answer.
-    pub processes: Vec<ProcessNumber>,
+    pub costs: Costs,
 }
 
 impl Aim {
     /// A `GET` of `route` on a Tidemark server.
-    pub fn at(access: &Access, route: &str, process: ProcessNumber) -> Aim {
+    pub fn at(access: &Access, route: &str, costs: Costs) -> Aim {
         Aim {
             address: access.address,
             path: format!("/v1{route}"),
             headers: access.headers().to_vec(),
-            processes: vec![process],
+            costs,
         }
     }
 
     /// The same request to another server.
     #[must_use]
-    pub fn of(&self, address: SocketAddr, processes: Vec<ProcessNumber>) -> Aim {
+    pub fn of(&self, address: SocketAddr, costs: Costs) -> Aim {
         Aim {
             address,
-            processes,
+            costs,
             ..self.clone()
         }
     }
@@ -74,7 +74,7 @@ impl Aim {
     /// # Errors
     /// When a connection broke, an answer was no success, or a process is gone.
     pub fn load(&self, wrk: &Wrk, seconds: u64) -> Result<Slice> {
-        let before = self.cpu_us()?;
+        let meter = self.costs.begin()?;
         let load = WrkLoad {
             script: READS,
             threads: WRK_THREADS,
@@ -83,10 +83,10 @@ impl Aim {
             cores: None,
         };
         let counted = wrk.run(&self.url(), &self.headers, &load, &EarlyEnd::default())?;
-        let cpu_us = (self.cpu_us()? - before) / counted.requests;
+        let costs = meter.each(counted.requests)?;
         Ok(Slice::noted(
             counted.per_s,
-            [vec![(PROCESSOR, cpu_us)], counted.points].concat(),
+            [costs, counted.points].concat(),
         ))
     }
 
@@ -101,7 +101,7 @@ impl Aim {
             connection.accepted(&request)?;
         }
         let bytes = connection.accepted(&request)?.body.len();
-        let before = self.cpu_us()?;
+        let meter = self.costs.begin()?;
         let mut samples_ns = Vec::new();
         let until = Instant::now() + Duration::from_millis(ms);
         while samples_ns.is_empty() || Instant::now() < until {
@@ -110,14 +110,10 @@ impl Aim {
             samples_ns.push(start.elapsed().as_nanos() as u64);
             ensure!(answer.body.len() == bytes, "an answer has another length");
         }
-        let cpu_us = (self.cpu_us()? - before) / samples_ns.len() as f64;
+        let costs = meter.each(samples_ns.len() as f64)?;
         let mut slice = Slice::of_latencies(samples_ns);
-        slice.notes.insert(0, (PROCESSOR, cpu_us));
+        slice.notes.splice(0..0, costs);
         Ok(slice)
-    }
-
-    fn cpu_us(&self) -> Result<f64> {
-        self.processes.iter().map(|process| process.cpu_us()).sum()
     }
 }
 
@@ -128,10 +124,10 @@ mod tests {
     #[test]
     fn the_request_is_the_one_that_a_server_gets() {
         let access = Access::new(([127, 0, 0, 1], 80), "p", "k");
-        let aim = Aim::at(&access, "/tablesdb?x", ProcessNumber(1));
+        let aim = Aim::at(&access, "/tablesdb?x", Costs::of(Vec::new()));
         assert_eq!(aim.request(), access.request("GET", "/tablesdb?x", ""));
         assert_eq!(aim.url(), access.url("/tablesdb?x"));
-        let other = aim.of(([127, 0, 0, 1], 81).into(), Vec::new());
+        let other = aim.of(([127, 0, 0, 1], 81).into(), Costs::of(Vec::new()));
         assert_eq!(other.url(), "http://127.0.0.1:81/v1/tablesdb?x");
         assert!(other.request().ends_with(b"X-Appwrite-Key: k\r\n\r\n"));
     }

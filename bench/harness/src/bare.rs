@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
+use measure::tasks::TaskChild;
 use serde_json::Value;
 
 /// The example, built.
@@ -23,6 +24,17 @@ impl Bare {
         };
         ensure!(program.is_file(), "{} is not there", program.display());
         Ok(Bare { program })
+    }
+
+    /// Starts it on the store in a schema of a database, to be given tasks.
+    ///
+    /// # Errors
+    /// When it does not start, or finds no catalog there.
+    pub fn in_database(&self, url: &str, schema: &str) -> Result<TaskChild> {
+        let mut command = Command::new(&self.program);
+        command.args(["postgres", "--schema", schema]);
+        command.env("TIDEMARK_DATABASE", url);
+        TaskChild::start(command)
     }
 
     /// Runs it with these arguments, and reads what it prints.

@@ -13,7 +13,7 @@ use scenarios::seed::generator::{Product, row_id};
 use scenarios::seed::table;
 use serde_json::{Value, json};
 
-use crate::surroundings;
+use crate::surroundings::{self, ServerSite};
 
 /// Rows of one request, as many as it may have (wire protocol, `createRows`).
 const BATCH_ROWS: u32 = 100;
@@ -54,7 +54,17 @@ pub fn seeded(
     indexes: &[Vec<String>],
 ) -> Result<PathBuf> {
     let directory = scratch.at("seeded");
-    let server = surroundings::serve(binary, &directory)?;
+    let site = ServerSite::from(directory.clone());
+    furnish(binary, &site, rows, indexes)?;
+    Ok(directory)
+}
+
+/// The same where the site says.
+///
+/// # Errors
+/// As [`seeded`].
+pub fn furnish(binary: &Path, site: &ServerSite, rows: u32, indexes: &[Vec<String>]) -> Result<()> {
+    let server = site.serve(binary, &[])?;
     seed(binary, &server, rows, true)?;
     let access = &server.access;
     let mut connection = Connection::open(access.address)?;
@@ -67,8 +77,7 @@ pub fn seeded(
         connection.call(access, "POST", &route, &body)?;
         wait_until_available(&mut connection, access, &format!("{route}/{key}"))?;
     }
-    server.stop()?;
-    Ok(directory)
+    server.stop()
 }
 
 /// Polls until the index is built.

@@ -73,6 +73,8 @@ pub struct Observed {
     pub new_rows: f64,
     /// Processor time of the whole server, in microseconds.
     pub cpu_us: f64,
+    /// That of the database which has its store; none for a data directory, or elsewhere.
+    pub backends_us: f64,
     /// That of its writer's thread alone.
     pub writer_us: f64,
     /// Of lists, in nanoseconds.
@@ -97,6 +99,7 @@ impl Observed {
         self.new_answers += other.new_answers;
         self.new_rows += other.new_rows;
         self.cpu_us += other.cpu_us;
+        self.backends_us += other.backends_us;
         self.writer_us += other.writer_us;
         self.reads_ns.extend(&other.reads_ns);
         self.writes_ns.extend(&other.writes_ns);
@@ -128,8 +131,8 @@ pub fn run(
     part: Part,
     answers: &mut Answers,
 ) -> Result<Observed> {
-    let process = server.process();
-    let (cpu_us, writer_us) = (process.cpu_us()?, process.thread_us(WRITER)?);
+    let (process, costs) = (server.process(), server.costs());
+    let (meter, writer_us) = (costs.begin()?, process.thread_us(WRITER)?);
     let begin = Barrier::new(workload.connections as usize + 1);
     thread::scope(|scope| {
         let client = |number| {
@@ -157,7 +160,9 @@ pub fn run(
             seen_by_all.push(answered);
         }
         all.lasted = start.elapsed();
-        all.cpu_us = process.cpu_us()? - cpu_us;
+        let spent = meter.spent()?;
+        all.cpu_us = spent.node_us;
+        all.backends_us = spent.backends_us.unwrap_or_default();
         all.writer_us = process.thread_us(WRITER)? - writer_us;
         let [new_answers, new_rows] = answers.extend(seen_by_all);
         (all.new_answers, all.new_rows) = (new_answers as f64, new_rows as f64);

@@ -32,7 +32,7 @@ pub fn figure(
     let route = answer::route(None);
     let mut connection = Connection::open(server.access.address)?;
     expect::check_list(&mut connection, &server.access, &route)?;
-    let mut list = Aim::at(&server.access, &route, server.process());
+    let mut list = Aim::at(&server.access, &route, server.costs());
     list.headers.push("X-Tidemark-Cache: bypass".to_owned());
     let floors = Floors::beside(binary, &list)?;
     let [same, _] = floors.aims();

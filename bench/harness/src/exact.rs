@@ -9,6 +9,7 @@ use measure::wrk::Wrk;
 use serde_json::json;
 
 use crate::aim::Aim;
+use crate::database::{LentDatabase, LentDatabaseArgs};
 use crate::figure::{Figure, Goal, Round, Slice};
 use crate::floor::{FloorRound, Floors, STATIC, in_turns};
 use crate::reads::Subject;
@@ -29,6 +30,8 @@ use crate::{catalog, expect, nginx, surroundings};
 pub struct Arguments {
     #[command(flatten)]
     run: RunArgs,
+    #[command(flatten)]
+    database: LentDatabaseArgs,
 }
 
 const FULL: Sizes = Sizes {
@@ -52,6 +55,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     ];
     let own = [own, sizes.parameters()].concat();
     let mut run = Run::begin("exact", &arguments.run, own)?;
+    let database = arguments.database.open(&mut run)?;
     let wrk = Wrk::find(run.scratch.path())?;
     let server = surroundings::serve(&run.binary, &run.scratch.at("exact"))?;
     catalog::seed(&run.binary, &server, expect::ROWS, true)?;
@@ -67,8 +71,51 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
             stage.measure(subject)
         });
     }
+    if let Some(database) = &database {
+        run.take("the same on PostgreSQL", |run| {
+            in_database(run, &wrk, (database, &server), sizes)
+        });
+    }
     server.stop()?;
     run.finish()
+}
+
+/// Hits of a server whose store is in the database, beside the server on a data directory; reads of
+/// a row, which are no hits, are reported.
+fn in_database(
+    run: &Run,
+    wrk: &Wrk,
+    (database, directory): (&LentDatabase, &LiveServer),
+    sizes: Sizes,
+) -> Result<Vec<Figure>> {
+    let site = database.site(&run.scratch, "exact-postgres");
+    let server = site.serve(&run.binary, &[])?;
+    catalog::seed(&run.binary, &server, expect::ROWS, true)?;
+    let mut figures = Vec::new();
+    for subject in [Subject::Exact, Subject::Ttl, Subject::Point] {
+        subject.check(&server.access)?;
+        subject.check(&directory.access)?;
+        let aim = |server: &LiveServer| Aim::at(&server.access, &subject.route(), server.costs());
+        let (there, here) = (aim(&server), aim(directory));
+        for way in WAYS {
+            let ask = |aim: &Aim| sizes.ask(way, aim, wrk);
+            let round = |_| Ok(Round::of(ask(&there)?, ask(&here)?, ask(&there)?));
+            let rounds = || (0..sizes.rounds).map(round).collect::<Result<Vec<Round>>>();
+            let rounds = way.awake(rounds)?;
+            let goal = match (subject, way) {
+                (Subject::Point, _) => Goal::Reported,
+                // 0.95 of its requests a second.
+                (_, Way::One) => Goal::AtMost(1.05),
+                (_, Way::Many) => Goal::AtLeast(0.95),
+            };
+            let key = format!("{}_postgres", subject.key());
+            let title = format!("{}, on PostgreSQL", subject.title());
+            figures.push(way.figure(&key, &title, "the same on a data directory", goal, rounds));
+        }
+        subject.check(&server.access).context("after measuring")?;
+    }
+    server.stop()?;
+    Ok(figures)
 }
 
 struct Stage<'a> {
@@ -90,7 +137,7 @@ impl Stage<'_> {
     fn measure(&self, subject: Subject) -> Result<Vec<Figure>> {
         let access = &self.server.access;
         subject.check(access)?;
-        let aim = Aim::at(access, &subject.route(), self.server.process());
+        let aim = Aim::at(access, &subject.route(), self.server.costs());
         let floors = Floors::beside(&self.run.binary, &aim)?;
         let file = self.nginx.serve(&self.folder(subject), &aim)?;
         let mut figures = Vec::new();

@@ -1,5 +1,6 @@
 //! One figure: what was measured in turns with its floor, and what it is held against.
 
+pub use measure::costs::PROCESSOR;
 use measure::percentile::Sorted;
 use serde_json::{Value, json};
 
@@ -92,13 +93,14 @@ impl Slice {
 
     /// Processor time per operation in microseconds, where it was taken.
     pub fn processor_us(&self) -> Option<f64> {
-        let note = self.notes.iter().find(|(name, _)| *name == PROCESSOR);
-        note.map(|(_, us)| *us)
+        self.note(PROCESSOR)
+    }
+
+    fn note(&self, wanted: &str) -> Option<f64> {
+        let note = self.notes.iter().find(|(name, _)| *name == wanted);
+        note.map(|(_, value)| *value)
     }
 }
-
-/// The note that holds processor time per operation, in microseconds.
-pub const PROCESSOR: &str = "CPU µs";
 
 /// The points of latencies that reports show, in microseconds; none without samples.
 pub fn points(samples_ns: &[u64]) -> Vec<(&'static str, f64)> {
@@ -209,14 +211,20 @@ impl Figure {
     /// Processor time per operation of the subject and of its floor, in microseconds; `None`
     /// where it was not taken of both.
     pub fn processor(&self) -> Option<(f64, f64)> {
+        let [subject, floor] = self.noted(PROCESSOR);
+        Some((subject?, floor?))
+    }
+
+    /// The medians of a note of the subject and of its floor.
+    pub fn noted(&self, name: &str) -> [Option<f64>; 2] {
         let subjects = self
             .rounds
             .iter()
             .flat_map(|round| [Some(&round.first), round.second.as_ref()]);
         let floors = self.rounds.iter().map(|round| round.floor.as_ref());
-        let subject = Spread::of(subjects.filter_map(|slice| slice?.processor_us()))?;
-        let floor = Spread::of(floors.filter_map(|slice| slice?.processor_us()))?;
-        Some((subject.median, floor.median))
+        let subjects = Spread::of(subjects.filter_map(|slice| slice?.note(name)));
+        let floors = Spread::of(floors.filter_map(|slice| slice?.note(name)));
+        [subjects, floors].map(|spread| Some(spread?.median))
     }
 
     /// The same rounds, with processor time per operation in place of the values; `None` where

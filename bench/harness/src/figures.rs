@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::ValueEnum;
 use measure::live::LiveServer;
 use measure::scratch::{Scratch, database_file};
@@ -12,9 +12,11 @@ use serde_json::{Value, json};
 
 use crate::aim::{WRK_CONNECTIONS, WRK_THREADS};
 use crate::bare::Bare;
+use crate::database::{LentDatabase, LentDatabaseArgs};
 use crate::figure::Figure;
 use crate::inserts::Ground;
 use crate::lists::Seeded;
+use crate::on_database::{CatalogInDatabase, FigureMeans};
 use crate::plan::Plan;
 use crate::run::{Run, RunArgs};
 use crate::{catalog, cold, expect, inserts, lists, reads, run, starts, surroundings};
@@ -33,6 +35,8 @@ use crate::{catalog, cold, expect, inserts, lists, reads, run, starts, surroundi
 pub struct Arguments {
     #[command(flatten)]
     run: RunArgs,
+    #[command(flatten)]
+    database: LentDatabaseArgs,
     /// Take only these
     #[arg(long, value_enum, value_delimiter = ',', value_name = "PART")]
     only: Vec<Part>,
@@ -54,6 +58,8 @@ pub enum Part {
     Cold,
     /// Durable inserts over HTTP, beside a bare group-commit loop
     Inserts,
+    /// Reads and writes of a store in the database of --database, beside the bare driver
+    Database,
 }
 
 /// # Errors
@@ -63,10 +69,13 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         .run
         .sizes(Plan::FULL, Plan::QUICK, |plan| &mut plan.rounds);
     let mut run = Run::begin("figures", &arguments.run, parameters(plan)?)?;
+    let database = arguments.database.open(&mut run)?;
     let stage = Stage::set(&run, arguments.bare.as_deref(), plan)?;
     for part in Part::value_variants() {
-        if arguments.only.is_empty() || arguments.only.contains(part) {
-            run.take(&format!("{part:?}"), |run| stage.take(run, *part));
+        let is_meant = *part != Part::Database || database.is_some();
+        if arguments.only.is_empty() && is_meant || arguments.only.contains(part) {
+            let name = format!("{part:?}");
+            run.take(&name, |run| stage.take(run, *part, database.as_ref()));
         }
     }
     run.finish()
@@ -100,7 +109,7 @@ impl Stage {
         })
     }
 
-    fn take(&self, run: &Run, part: Part) -> Result<Vec<Figure>> {
+    fn take(&self, run: &Run, part: Part, database: Option<&LentDatabase>) -> Result<Vec<Figure>> {
         let Run {
             binary, scratch, ..
         } = run;
@@ -120,13 +129,29 @@ impl Stage {
                 let ground = Ground {
                     server,
                     wrk: &self.wrk,
-                    seeded: &seeded,
-                    bare: &self.bare,
                     scratch,
+                    terms: &inserts::IN_DIRECTORY,
+                    bare: &|writers, ms| {
+                        inserts::bare_file(&self.bare, (&seeded, scratch), (writers, ms))
+                    },
                 };
                 inserts::figures(&ground, plan)
             }),
+            Part::Database => {
+                let database = database.context("no --database is named")?;
+                self.in_database(run, database)
+            }
         }
+    }
+
+    fn in_database(&self, run: &Run, database: &LentDatabase) -> Result<Vec<Figure>> {
+        let means = FigureMeans {
+            binary: &run.binary,
+            scratch: &run.scratch,
+            wrk: &self.wrk,
+            plan: &self.plan,
+        };
+        CatalogInDatabase::set(database, &self.bare, means)?.figures(means)
     }
 
     fn lists(&self, scratch: &Scratch) -> Result<Vec<Figure>> {

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use anyhow::{Result, ensure};
 use measure::connection::Connection;
+use measure::costs::Costs;
 use measure::responder::{Responder, ResponderKind};
 
 use crate::aim::Aim;
@@ -118,7 +119,7 @@ impl Floor {
         let what = (subject.url(), &subject.headers);
         let responder = Responder::start(command, None, kind, (&what.0, what.1))?;
         let floor = Floor {
-            aim: subject.of(responder.address, vec![responder.process()]),
+            aim: subject.of(responder.address, Costs::of(vec![responder.process()])),
             _responder: responder,
         };
         floor.check(kind, subject)?;
@@ -160,7 +161,7 @@ mod tests {
             address: ([127, 0, 0, 1], port).into(),
             path: String::new(),
             headers: Vec::new(),
-            processes: Vec::new(),
+            costs: Costs::of(Vec::new()),
         };
         let aims = [1, 2, 3].map(aim);
         let asked = RefCell::new(Vec::new());

@@ -13,7 +13,7 @@ use measure::wrk::{Wrk, WrkLoad};
 use scenarios::seed::table;
 
 use crate::bare::{self, Bare};
-use crate::figure::{Figure, Goal, PROCESSOR, Round, Slice, points};
+use crate::figure::{Figure, Goal, Round, Slice, points};
 use crate::new_rows::{self, Run};
 use crate::plan::Plan;
 
@@ -29,12 +29,44 @@ pub struct Ground<'a> {
     pub server: &'a LiveServer,
     /// The writers.
     pub wrk: &'a Wrk,
-    /// The database file of the same catalog, whose server has ended.
-    pub seeded: &'a Path,
-    /// The bare loop.
-    pub bare: &'a Bare,
     /// On the same disk.
     pub scratch: &'a Scratch,
+    /// What the figures are held against.
+    pub terms: &'a InsertTerms,
+    /// Rows a second of the bare loop by so many writers for so many milliseconds.
+    pub bare: &'a dyn Fn(u32, u64) -> Result<Slice>,
+}
+
+/// What inserts are held against in one place.
+pub struct InsertTerms {
+    /// What the keys of the figures end in.
+    pub suffix: &'static str,
+    /// The same for their titles.
+    pub place: &'static str,
+    /// The goal of many writers, and what their floor is.
+    pub many: (f64, &'static str),
+    /// The same of one writer.
+    pub one: (f64, &'static str),
+    /// The goal of each of some, to one alone.
+    pub each: f64,
+}
+
+/// In a data directory.
+pub const IN_DIRECTORY: InsertTerms = InsertTerms {
+    suffix: "",
+    place: "",
+    many: (0.85, "bare group commit, 32 threads"),
+    one: (0.9, "bare commits, one thread"),
+    each: 0.7,
+};
+
+/// The rounds of each figure.
+#[derive(Default)]
+struct InsertRounds {
+    many: Vec<Round>,
+    one: Vec<Round>,
+    each: Vec<Round>,
+    syncs: Vec<Round>,
 }
 
 /// Inserts by 32 and by 8 writers, and the syncs of the same minutes.
@@ -44,63 +76,68 @@ pub struct Ground<'a> {
 pub fn figures(ground: &Ground<'_>, plan: &Plan) -> Result<Vec<Figure>> {
     let runs = Runs::default();
     let http = |writers| ground.insert(writers, plan.insert_s, &runs);
-    let bare = |writers| ground.bare_loop(writers, plan.insert_s * 1_000);
+    let bare = |writers| (ground.bare)(writers, plan.insert_s * 1_000);
     // One slice of each that does not count: both files and both logs reach their size.
     http(MANY)?;
     bare(MANY)?;
-    let (mut against_bare, mut alone, mut against_one) = (Vec::new(), Vec::new(), Vec::new());
-    let mut syncs = Vec::new();
+    let mut rounds = InsertRounds::default();
     for _ in 0..plan.rounds {
-        syncs.push(Slice::of_latencies(disk::syncs(
-            ground.scratch.path(),
-            plan.syncs,
-        )?));
+        let syncs = disk::syncs(ground.scratch.path(), plan.syncs)?;
+        let syncs = Round::alone(Slice::of_latencies(syncs));
+        rounds.syncs.push(syncs);
         let (first, floor, second) = (http(MANY)?, bare(MANY)?, http(MANY)?);
-        against_bare.push(Round::of(first, floor, second));
+        rounds.many.push(Round::of(first, floor, second));
         let (first, floor, second) = (http(1)?, bare(1)?, http(1)?);
-        alone.push(Round::of(first, floor, second));
+        rounds.one.push(Round::of(first, floor, second));
         let (first, floor, second) = (http(SOME)?, http(1)?, http(SOME)?);
         let [first, second] = [first, second].map(each);
-        against_one.push(Round::of(first, floor, second));
+        rounds.each.push(Round::of(first, floor, second));
     }
     let mut connection = Connection::open(ground.server.access.address)?;
     for run in runs.into_inner() {
         run.check(&ground.server.access, &mut connection)?;
     }
-    Ok(vec![
-        Figure {
-            key: "insert_32".into(),
-            title: "durable inserts: 32 writers over HTTP (wrk, 1 thread)".into(),
+    Ok(rounds.figures(ground.terms))
+}
+
+impl InsertRounds {
+    fn figures(self, terms: &InsertTerms) -> Vec<Figure> {
+        let InsertTerms { suffix, place, .. } = terms;
+        let figure = |key: &str, who: &str, (goal, floor), rounds| Figure {
+            key: format!("{key}{suffix}"),
+            title: format!("durable inserts{place}: {who}"),
             unit: "rows/s",
-            goal: Goal::AtLeast(0.85),
-            floor: "bare group commit, 32 threads",
-            rounds: against_bare,
-        },
-        Figure {
-            key: "insert_1".into(),
-            title: "durable inserts: one writer over HTTP".into(),
-            unit: "rows/s",
-            goal: Goal::AtLeast(0.9),
-            floor: "bare commits, one thread",
-            rounds: alone,
-        },
-        Figure {
-            key: "insert_8".into(),
-            title: "durable inserts: each of 8 writers over HTTP (wrk, 1 thread)".into(),
-            unit: "rows/s",
-            goal: Goal::AtLeast(0.7),
-            floor: "one writer alone over HTTP",
-            rounds: against_one,
-        },
-        Figure {
-            key: "sync".into(),
-            title: "sync of 4 KiB appended to a file, in the same minutes".into(),
-            unit: "p50 µs",
-            goal: Goal::Reported,
-            floor: "",
-            rounds: syncs.into_iter().map(Round::alone).collect(),
-        },
-    ])
+            goal: Goal::AtLeast(goal),
+            floor,
+            rounds,
+        };
+        let each = (terms.each, "one writer alone over HTTP");
+        vec![
+            figure(
+                "insert_32",
+                "32 writers over HTTP (wrk, 1 thread)",
+                terms.many,
+                self.many,
+            ),
+            figure("insert_1", "one writer over HTTP", terms.one, self.one),
+            figure(
+                "insert_8",
+                "each of 8 writers over HTTP (wrk, 1 thread)",
+                each,
+                self.each,
+            ),
+            Figure {
+                key: format!("sync{suffix}"),
+                title: format!(
+                    "sync of 4 KiB appended to a file, in the minutes of inserts{place}"
+                ),
+                unit: "p50 µs",
+                goal: Goal::Reported,
+                floor: "",
+                rounds: self.syncs,
+            },
+        ]
+    }
 }
 
 /// The rate of one writer among several.
@@ -117,8 +154,8 @@ impl Ground<'_> {
     /// Rows a second by `writers` connections, each of which waits for its answer.
     fn insert(&self, writers: u32, seconds: u64, runs: &Runs) -> Result<Slice> {
         let number = runs.borrow().len() as u32;
-        let process = self.server.process();
-        let before_us = process.cpu_us()?;
+        let costs = self.server.costs();
+        let meter = costs.begin()?;
         let access = &self.server.access;
         let load = WrkLoad {
             script: &new_rows::script(access, number),
@@ -131,7 +168,7 @@ impl Ground<'_> {
         let counted = self
             .wrk
             .run(&rows_url, &access.headers(), &load, &EarlyEnd::default())?;
-        let cpu_us = (process.cpu_us()? - before_us) / counted.requests;
+        let costs = meter.each(counted.requests)?;
         let rows = counted.requests as u32;
         runs.borrow_mut().push(Run {
             number,
@@ -140,30 +177,38 @@ impl Ground<'_> {
         });
         Ok(Slice::noted(
             counted.per_s,
-            [vec![(PROCESSOR, cpu_us)], counted.points].concat(),
+            [costs, counted.points].concat(),
         ))
     }
+}
 
-    fn bare_loop(&self, writers: u32, ms: u64) -> Result<Slice> {
-        let seeded = self.seeded.display().to_string();
-        let database = self.scratch.at("bare.db").display().to_string();
-        let (writers, ms) = (writers.to_string(), ms.to_string());
-        let mut arguments = vec!["group-commit", "--seeded", &seeded, "--database", &database];
-        arguments.extend(["--writers", &writers, "--ms", &ms]);
-        let printed = self.bare.run(&arguments)?;
-        let number = |name: &str| {
-            printed[name]
-                .as_f64()
-                .with_context(|| format!("bare printed no `{name}`"))
-        };
-        let (rows, elapsed_ns) = (number("rows")?, number("elapsed_ns")?);
-        let samples_ns = bare::samples(&printed, "samples_ns")?;
-        let group = vec![("rows/commit", rows / number("commits")?)];
-        let notes = [group, points(&samples_ns)].concat();
-        Ok(Slice {
-            value: rows * 1e9 / elapsed_ns,
-            notes,
-            samples_ns,
-        })
-    }
+/// Rows a second of the bare loop into a file, with the rows of the seeded one.
+///
+/// # Errors
+/// When it fails.
+pub fn bare_file(
+    bare: &Bare,
+    (seeded, scratch): (&Path, &Scratch),
+    (writers, ms): (u32, u64),
+) -> Result<Slice> {
+    let seeded = seeded.display().to_string();
+    let database = scratch.at("bare.db").display().to_string();
+    let (writers, ms) = (writers.to_string(), ms.to_string());
+    let mut arguments = vec!["group-commit", "--seeded", &seeded, "--database", &database];
+    arguments.extend(["--writers", &writers, "--ms", &ms]);
+    let printed = bare.run(&arguments)?;
+    let number = |name: &str| {
+        printed[name]
+            .as_f64()
+            .with_context(|| format!("bare printed no `{name}`"))
+    };
+    let (rows, elapsed_ns) = (number("rows")?, number("elapsed_ns")?);
+    let samples_ns = bare::samples(&printed, "samples_ns")?;
+    let group = vec![("rows/commit", rows / number("commits")?)];
+    let notes = [group, points(&samples_ns)].concat();
+    Ok(Slice {
+        value: rows * 1e9 / elapsed_ns,
+        notes,
+        samples_ns,
+    })
 }

@@ -21,7 +21,7 @@ use crate::figure::{Figure, Goal, Round, Slice};
 use crate::plan::Plan;
 
 /// As the server counts by default.
-const TOTAL_CAP: u64 = 5_000;
+pub const TOTAL_CAP: u64 = 5_000;
 /// As the issue that asked for these figures states it.
 const GOAL: Goal = Goal::AtMost(3.0);
 /// Lists before the first timed one, but no longer than a slice; as the bare SQL does.
@@ -91,27 +91,8 @@ impl Opened {
             opened: Instant::now(),
         });
         let engine = Engine::open(config.clone(), clock)?;
-        let store = store::open(store::Options {
-            place: copy("list-store")?.into(),
-            durability: config.durability,
-            encode_row: config.encode_row,
-            reader_cache_bytes: config.reader_cache_bytes,
-            read_limit_ms: config.read_limit_ms,
-            long_reads: config.long_reads,
-            vfs: None,
-        })?;
-        let scopes: Arc<[Scope]> = Scope::ALL.into();
-        let actor = Actor::Key {
-            id: KeyId::new("figures")?,
-            scopes,
-        };
-        let caller = Caller {
-            project: ProjectId::new(seeded.project)?,
-            actor,
-            request: None,
-            meta: None,
-            function: None,
-        };
+        let store = store::open(store_options(&config, copy("list-store")?.into()))?;
+        let caller = caller(seeded.project)?;
         let (query, catalogue_epoch) = resolve(&*store, &caller, &config)?;
         let database = database_file(&copy("list-bare")?)?;
         let texts = expect::query_texts();
@@ -134,8 +115,47 @@ impl Opened {
     }
 }
 
+/// How the engine would open a store there.
+pub fn store_options(config: &engine::Config, place: store::StorePlace) -> store::Options {
+    store::Options {
+        place,
+        durability: config.durability,
+        encode_row: config.encode_row,
+        reader_cache_bytes: config.reader_cache_bytes,
+        read_limit_ms: config.read_limit_ms,
+        long_reads: config.long_reads,
+        vfs: None,
+    }
+}
+
+/// A key of the project, with every scope.
+///
+/// # Errors
+/// When it is no project's id.
+pub fn caller(project: &str) -> Result<Caller> {
+    let scopes: Arc<[Scope]> = Scope::ALL.into();
+    let actor = Actor::Key {
+        id: KeyId::new("figures")?,
+        scopes,
+    };
+    Ok(Caller {
+        project: ProjectId::new(project)?,
+        actor,
+        request: None,
+        meta: None,
+        function: None,
+    })
+}
+
 /// The published query against the seeded table, as the engine would hand it to the store.
-fn resolve(store: &dyn Store, caller: &Caller, config: &engine::Config) -> Result<(Query, u64)> {
+///
+/// # Errors
+/// When the table is not there.
+pub fn resolve(
+    store: &dyn Store,
+    caller: &Caller,
+    config: &engine::Config,
+) -> Result<(Query, u64)> {
     let catalogue = block_on(store.load())?.catalogue;
     let (database, name) = (
         DatabaseId::new(table::DATABASE)?,
@@ -237,8 +257,8 @@ impl Contest<'_> {
         let mut seen = Seen::default();
         for reader in ORDER.iter().chain(ORDER.iter().rev().skip(1)) {
             let slice = match reader {
-                Reader::Engine => self.repeat(|| self.by_engine().map(|_| ())),
-                Reader::Store => self.repeat(|| self.by_store().map(|_| ())),
+                Reader::Engine => repeat(self.ms, || self.by_engine().map(|_| ())),
+                Reader::Store => repeat(self.ms, || self.by_store().map(|_| ())),
                 bare => self.by_bare(*bare, rows),
             };
             seen.slices.entry(*reader).or_default().push(slice?);
@@ -311,25 +331,29 @@ impl Contest<'_> {
         expect::check_bare(&printed, rows)?;
         Ok(Slice::of_latencies(bare::samples(&printed, "samples_ns")?))
     }
+}
 
-    fn repeat(&self, read: impl Fn() -> Result<()>) -> Result<Slice> {
-        let slice = Duration::from_millis(self.ms);
-        let begun = Instant::now();
-        for _ in 0..WARMUP {
-            read()?;
-            if begun.elapsed() > slice {
-                break;
-            }
+/// The latencies of a read that is repeated for so long.
+///
+/// # Errors
+/// Those of `read`.
+pub fn repeat(ms: u64, read: impl Fn() -> Result<()>) -> Result<Slice> {
+    let slice = Duration::from_millis(ms);
+    let begun = Instant::now();
+    for _ in 0..WARMUP {
+        read()?;
+        if begun.elapsed() > slice {
+            break;
         }
-        let mut samples_ns = Vec::new();
-        let begun = Instant::now();
-        while samples_ns.len() < SAMPLES_MIN || begun.elapsed() < slice {
-            let start = Instant::now();
-            read()?;
-            samples_ns.push(start.elapsed().as_nanos() as u64);
-        }
-        Ok(Slice::of_latencies(samples_ns))
     }
+    let mut samples_ns = Vec::new();
+    let begun = Instant::now();
+    while samples_ns.len() < SAMPLES_MIN || begun.elapsed() < slice {
+        let start = Instant::now();
+        read()?;
+        samples_ns.push(start.elapsed().as_nanos() as u64);
+    }
+    Ok(Slice::of_latencies(samples_ns))
 }
 
 /// What every reader took in one round.

@@ -19,6 +19,7 @@ mod clients;
 mod cold;
 mod contrast;
 mod crowd;
+mod database;
 mod distinct;
 mod exact;
 mod expect;
@@ -27,11 +28,13 @@ mod figure;
 mod figures;
 mod floor;
 mod inserts;
+mod lend;
 mod lists;
 mod memory;
 mod mixed;
 mod new_rows;
 mod nginx;
+mod on_database;
 mod peers;
 mod plan;
 mod pocketbase;
@@ -73,6 +76,7 @@ enum Command {
     Peers(peers::Arguments),
     Watched(watched::Arguments),
     Beside(beside::Arguments),
+    Lend(lend::LendArguments),
 }
 
 fn main() -> ExitCode {
@@ -88,6 +92,7 @@ fn main() -> ExitCode {
         Command::Peers(arguments) => peers::run(&arguments),
         Command::Watched(arguments) => watched::run(&arguments),
         Command::Beside(arguments) => beside::run(&arguments),
+        Command::Lend(arguments) => lend::run(&arguments),
     };
     match run {
         Ok(code) => code,

@@ -1,6 +1,6 @@
 //! `harness mixed`: reads and writes at once, with the list cache and without.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, ensure};
@@ -9,9 +9,10 @@ use serde_json::json;
 
 use crate::catalog;
 use crate::clients::{self, Answers, Observed};
+use crate::database::{LentDatabase, LentDatabaseArgs};
 use crate::figure::{Figure, Goal, Round, Slice, points};
 use crate::run::{Run, RunArgs};
-use crate::surroundings;
+use crate::surroundings::ServerSite;
 use crate::trace::{Drawing, Part};
 use crate::workload::{self, Mixed};
 
@@ -27,6 +28,8 @@ use crate::workload::{self, Mixed};
 pub struct Arguments {
     #[command(flatten)]
     run: RunArgs,
+    #[command(flatten)]
+    database: LentDatabaseArgs,
     /// Requests of each client in a slice [default: 1500, with --quick 100]
     #[arg(long, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=100_000))]
@@ -101,24 +104,56 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         ("rounds", json!(sizes.rounds)),
     ];
     let mut run = Run::begin("mixed", &arguments.run, own)?;
+    let database = arguments.database.open(&mut run)?;
     let seeded = catalog::seeded(&run.binary, &run.scratch, workload.rows, &workload.indexes)?;
-    let stage = Stage {
-        workload: &workload,
-        drawing: Drawing::new(&workload),
-        seeded: &seeded,
-        sizes,
-    };
-    for mix in MIXES {
-        run.take(&mix.title(), |run| stage.measure(run, mix));
+    let places = [
+        Some(MixedPlace::Directory(&seeded)),
+        database.as_ref().map(MixedPlace::Database),
+    ];
+    for home in places.into_iter().flatten() {
+        let stage = Stage {
+            workload: &workload,
+            drawing: Drawing::new(&workload),
+            home,
+            sizes,
+        };
+        for mix in MIXES {
+            run.take(&home.title(&mix.title()), |run| stage.measure(run, mix));
+        }
+        run.take(&home.title("hit audit"), |run| stage.audit_hits(run));
     }
-    run.take("hit audit", |run| stage.audit_hits(run));
     run.finish()
+}
+
+/// Where the servers of a stage keep their stores.
+#[derive(Clone, Copy)]
+enum MixedPlace<'a> {
+    /// In copies of this data directory.
+    Directory(&'a Path),
+    /// In schemas of their own.
+    Database(&'a LentDatabase),
+}
+
+impl MixedPlace<'_> {
+    fn key(self, key: &str) -> String {
+        match self {
+            MixedPlace::Directory(_) => key.to_owned(),
+            MixedPlace::Database(_) => format!("{key}_postgres"),
+        }
+    }
+
+    fn title(self, title: &str) -> String {
+        match self {
+            MixedPlace::Directory(_) => title.to_owned(),
+            MixedPlace::Database(_) => format!("on PostgreSQL, {title}"),
+        }
+    }
 }
 
 struct Stage<'a> {
     workload: &'a Mixed,
     drawing: Drawing<'a>,
-    seeded: &'a Path,
+    home: MixedPlace<'a>,
     sizes: Sizes,
 }
 
@@ -155,7 +190,7 @@ impl Stage<'_> {
         }
         on.server.stop()?;
         off.server.stop()?;
-        Ok(mix.figures(&turns))
+        Ok(mix.figures(self.home, &turns))
     }
 
     /// Both mixes once more, on one server that compares hits with fresh reads.
@@ -201,7 +236,8 @@ impl Stage<'_> {
             ),
         ];
         let figures = counts.map(|(key, title, goal, value)| {
-            let (key, title) = (format!("audit_{key}"), format!("hit audit: {title}"));
+            let key = self.home.key(&format!("audit_{key}"));
+            let title = self.home.title(&format!("hit audit: {title}"));
             Figure::plain(key, title, "hits", goal, vec![value])
         });
         Ok(figures.into())
@@ -209,10 +245,18 @@ impl Stage<'_> {
 
     /// A server on a copy of the catalog that has answered each list once.
     fn serve(&self, run: &Run, name: &str, settings: &[&str]) -> Result<Served> {
-        let data: PathBuf = run.scratch.copy(self.seeded, name)?;
+        let site = match self.home {
+            MixedPlace::Directory(seeded) => ServerSite::from(run.scratch.copy(seeded, name)?),
+            MixedPlace::Database(database) => {
+                let site = database.site(&run.scratch, name);
+                let Mixed { rows, indexes, .. } = self.workload;
+                catalog::furnish(&run.binary, &site, *rows, indexes)?;
+                site
+            }
+        };
         let durability = format!("--durability={}", self.workload.durability);
         let settings = [&[durability.as_str()], settings].concat();
-        let server = surroundings::serve_with(&run.binary, &data, &settings)?;
+        let server = site.serve(&run.binary, &settings)?;
         let mut answers = Answers::default();
         clients::warm(&server.access, self.workload, &mut answers)?;
         Ok(Served { server, answers })
@@ -235,10 +279,10 @@ impl Mix {
         format!("{read_percent} reads to {} writes", 100 - read_percent)
     }
 
-    fn figures(self, turns: &[Turn]) -> Vec<Figure> {
+    fn figures(self, home: MixedPlace<'_>, turns: &[Turn]) -> Vec<Figure> {
         let figure = |(key, title, unit): (&str, &str, _), goal, floor, rounds| Figure {
-            key: format!("mixed_{}_{key}", self.read_percent),
-            title: format!("{}: {title}", self.title()),
+            key: home.key(&format!("mixed_{}_{key}", self.read_percent)),
+            title: home.title(&format!("{}: {title}", self.title())),
             unit,
             goal,
             floor,
@@ -260,7 +304,11 @@ impl Mix {
         let reads = "the same without the writer's thread";
         let writer = "CPU of the writer's thread per write";
         let counting = "the same, totals kept by counting";
-        vec![
+        let backends = ("cpu_backends", "CPU of PostgreSQL per request", "µs");
+        let backends = turns[0]
+            .has_backends()
+            .then(|| beside(backends, reported, cpu_of_backends));
+        let own = vec![
             beside(
                 ("rate", "requests", "requests/s"),
                 self.rate,
@@ -275,7 +323,8 @@ impl Mix {
             ideal(("hits_rows", counting, "%"), reported, rows, |seen| {
                 seen.new_rows
             }),
-        ]
+        ];
+        own.into_iter().chain(backends).collect()
     }
 }
 
@@ -308,11 +357,20 @@ fn cpu_of_writer(seen: &Observed) -> f64 {
     seen.writer_us / seen.writes
 }
 
+fn cpu_of_backends(seen: &Observed) -> f64 {
+    seen.backends_us / (seen.reads + seen.writes)
+}
+
 fn percent(part: f64, of: f64) -> f64 {
     100.0 * part / of
 }
 
 impl Turn {
+    /// Whether the processor time of a database was counted.
+    fn has_backends(&self) -> bool {
+        self.off.backends_us > 0.0
+    }
+
     fn beside(&self, value: fn(&Observed) -> f64) -> Round {
         let slice = |seen: &Observed| Slice::noted(value(seen), notes(seen));
         Round::of(slice(&self.first), slice(&self.off), slice(&self.second))
@@ -365,6 +423,7 @@ mod tests {
             new_answers,
             new_rows: new_answers / 2.0,
             cpu_us,
+            backends_us: 0.0,
             writer_us: 900.0,
             reads_ns: vec![1_000],
             writes_ns: vec![2_000],
@@ -387,7 +446,7 @@ mod tests {
             off: without,
             second: seen(72.0, 18.0, 6_300.0),
         };
-        let figures = MIXES[0].figures(&[turn]);
+        let figures = MIXES[0].figures(MixedPlace::Directory(Path::new("d")), &[turn]);
         let ratios: Vec<String> = figures
             .iter()
             .map(|figure| format!("{:.3}", figure.ratio().unwrap().median))

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use measure::connection::Connection;
+use measure::costs::Costs;
 use measure::live::free_address;
 use measure::process::ChildProgram;
 
@@ -74,7 +75,7 @@ impl Found {
         command.arg("-e").arg(folder.join("error.log"));
         let mut nginx = Nginx {
             running: ChildProgram::spawn(command.stdin(Stdio::null()), None)?,
-            aim: subject.of(address, Vec::new()),
+            aim: subject.of(address, Costs::of(Vec::new())),
         };
         // Its first process answers nothing itself.
         nginx.wait(&folder, 1 + cores)?;
@@ -91,8 +92,9 @@ impl Nginx {
         let log = || fs::read_to_string(folder.join("error.log")).unwrap_or_default();
         let start = Instant::now();
         while start.elapsed() < READY_MAX {
-            self.aim.processes = self.running.process().tree()?;
-            let all_run = self.aim.processes.len() == processes;
+            let running = self.running.process().tree()?;
+            let all_run = running.len() == processes;
+            self.aim.costs = Costs::of(running);
             if all_run && Connection::open(self.aim.address).is_ok() {
                 return Ok(());
             }

@@ -105,7 +105,7 @@ fn ours(server: &LiveServer, wanted: &str) -> Result<Aim> {
     let mut connection = Connection::open(server.access.address)?;
     expect::check_list(&mut connection, &server.access, &route)?;
     must_say(server, wanted)?;
-    let mut aim = Aim::at(&server.access, &route, server.process());
+    let mut aim = Aim::at(&server.access, &route, server.costs());
     aim.headers
         .retain(|line| !line.starts_with("X-Appwrite-Key"));
     ensure!(aim.headers.len() == 1, "the project is named, and no key");

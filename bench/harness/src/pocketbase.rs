@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use measure::connection::Connection;
+use measure::costs::Costs;
 use measure::live::free_address;
 use measure::process::ChildProgram;
 use scenarios::answer::Expected;
@@ -149,7 +150,7 @@ impl Peer {
                  &perPage={PAGE}{total}"
             ),
             headers: Vec::new(),
-            processes: vec![self.running.process()],
+            costs: Costs::of(vec![self.running.process()]),
         }
     }
 

@@ -40,7 +40,7 @@ pub fn figures(binary: &Path, server: &LiveServer, wrk: &Wrk, plan: &Plan) -> Re
     let mut figures = Vec::new();
     for (subject, goal) in [(Subject::Ttl, 0.6), (Subject::Point, 0.4)] {
         subject.check(&server.access)?;
-        let aim = Aim::at(&server.access, &subject.route(), server.process());
+        let aim = Aim::at(&server.access, &subject.route(), server.costs());
         let floors = Floors::beside(binary, &aim)?;
         for way in WAYS {
             let ask = |aim: &Aim| sizes.ask(way, aim, wrk);
@@ -62,7 +62,7 @@ pub fn figures(binary: &Path, server: &LiveServer, wrk: &Wrk, plan: &Plan) -> Re
 
 /// A 304 beside the hit that it stands for.
 fn unchanged(server: &LiveServer, wrk: &Wrk, sizes: &Sizes) -> Result<Figure> {
-    let hit = Aim::at(&server.access, &Subject::Exact.route(), server.process());
+    let hit = Aim::at(&server.access, &Subject::Exact.route(), server.costs());
     Subject::Exact.check(&server.access)?;
     let mut connection = Connection::open(hit.address)?;
     let answer = connection.accepted(&hit.request())?;

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use anyhow::Result;
+use measure::costs::{BACKENDS, NODE};
 use measure::markdown::{front_matter, table};
 use measure::record::{WrittenReport, object, write};
 use model::Timestamp;
@@ -17,7 +18,8 @@ use crate::figure::{Figure, Goal, Round, Slice, Spread};
 pub struct Report {
     name: &'static str,
     started: Timestamp,
-    parameters: Vec<(&'static str, Value)>,
+    /// All that a reader needs to repeat it.
+    pub parameters: Vec<(&'static str, Value)>,
     /// What was measured, in the order shown.
     pub figures: Vec<Figure>,
     /// What was measured in two situations, in the order shown.
@@ -217,7 +219,26 @@ fn processor(figures: &[Figure]) -> String {
         return String::new();
     }
     let head = "µs per operation|measured|floor|ratio";
-    format!("\n## Processor time\n\n{}", table(head, rows))
+    let apart = backends(figures);
+    format!("\n## Processor time\n\n{}{apart}", table(head, rows))
+}
+
+/// The same where a database has part of it, apart.
+fn backends(figures: &[Figure]) -> String {
+    let row = |figure: &Figure| {
+        let [there, floor] = figure.noted(BACKENDS);
+        there.or(floor)?;
+        let [node, own] = figure.noted(NODE);
+        let cells = [node, there, own, floor].map(|us| us.map_or("–".to_owned(), shown));
+        Some([vec![figure.title.clone()], cells.to_vec()].concat())
+    };
+    let rows: Vec<Vec<String>> = figures.iter().filter_map(row).collect();
+    if rows.is_empty() {
+        return String::new();
+    }
+    let head = "µs per operation|measured: process|measured: PostgreSQL|floor: process\
+                |floor: PostgreSQL";
+    format!("\n{}", table(head, rows))
 }
 
 fn suffix(figure: &Figure) -> String {
@@ -346,11 +367,16 @@ mod tests {
         figure.rounds[0].first.notes = note(30.0);
         figure.rounds[0].second.as_mut().unwrap().notes = note(30.0);
         figure.rounds[0].floor.as_mut().unwrap().notes = note(10.0);
-        let text = processor(&[figure]);
+        let text = processor(&[figure.clone()]);
         assert!(
             text.ends_with("| point read | 30.0 | 10.0 | 3.00 |\n"),
             "{text}"
         );
+        let apart = [(NODE, 12.0), (BACKENDS, 18.0)];
+        figure.rounds[0].first.notes.extend(apart);
+        let text = processor(&[figure]);
+        let wanted = "| point read | 12.0 | 18.0 | – | – |\n";
+        assert!(text.ends_with(wanted), "{text}");
     }
 
     #[test]

@@ -130,6 +130,11 @@ impl Run {
         })
     }
 
+    /// Adds parameters that are known only once it has begun.
+    pub fn note(&mut self, parameters: Vec<(&'static str, Value)>) {
+        self.report.parameters.extend(parameters);
+    }
+
     /// Takes one part. What cannot be measured is noted, and the run goes on.
     pub fn take<T: Into<Taken>>(&mut self, part: &str, measure: impl FnOnce(&Run) -> Result<T>) {
         let begun = Instant::now();

@@ -1,10 +1,10 @@
 //! Programs that are measured, without what the environment would change about them.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::Result;
-use measure::live::LiveServer;
+use measure::live::{LiveServer, StoreHome};
 
 /// Starts a server as [`LiveServer::begin`] does, on all cores.
 ///
@@ -19,7 +19,37 @@ pub fn serve(binary: &Path, data: &Path) -> Result<LiveServer> {
 /// # Errors
 /// As [`serve`].
 pub fn serve_with(binary: &Path, data: &Path, settings: &[&str]) -> Result<LiveServer> {
-    LiveServer::begin(command(binary), None, data, settings)
+    LiveServer::begin(command(binary), None, data.into(), settings)
+}
+
+/// Where a server under test keeps its store.
+#[derive(Clone, Debug)]
+pub struct ServerSite {
+    /// The data directory.
+    pub data: PathBuf,
+    /// The URL of the database that has the store, if one has.
+    pub database: Option<String>,
+}
+
+impl ServerSite {
+    /// Starts a server there, with these settings beside the defaults.
+    ///
+    /// # Errors
+    /// As [`serve`].
+    pub fn serve(&self, binary: &Path, settings: &[&str]) -> Result<LiveServer> {
+        let home = StoreHome {
+            data: &self.data,
+            database: self.database.as_deref(),
+        };
+        LiveServer::begin(command(binary), None, home, settings)
+    }
+}
+
+impl From<PathBuf> for ServerSite {
+    fn from(data: PathBuf) -> ServerSite {
+        let database = None;
+        ServerSite { data, database }
+    }
 }
 
 /// `program` without the variables that would set another project, key or limit.

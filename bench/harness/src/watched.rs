@@ -131,7 +131,7 @@ impl Stage<'_> {
     fn round(&self) -> Result<Beside> {
         let [watched, plain, twin] = self.servers;
         let ask = |server: &LiveServer| {
-            let aim = Aim::at(&server.access, &answer::route(None), server.process());
+            let aim = Aim::at(&server.access, &answer::route(None), server.costs());
             self.sizes.ask(Way::Many, &aim, self.wrk)
         };
         let mut scrapes_ns = Vec::new();

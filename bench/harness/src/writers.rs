@@ -4,18 +4,20 @@ use std::process::ExitCode;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use measure::connection::{Access, Connection};
+use measure::costs::{BACKENDS, Spent};
 use measure::live::LiveServer;
 use measure::threads::together;
 use serde_json::json;
 
 use crate::catalog;
 use crate::clients::WRITER;
+use crate::database::LentDatabaseArgs;
 use crate::expect::{self, row_route};
 use crate::figure::{Figure, Goal, Round, Slice, points};
 use crate::run::{Run, RunArgs};
-use crate::surroundings;
+use crate::surroundings::ServerSite;
 use crate::workload::{self, ListSet};
 
 /// Measure what a commit costs the writer while 10,000 cached lists are alive
@@ -29,6 +31,8 @@ use crate::workload::{self, ListSet};
 pub struct Arguments {
     #[command(flatten)]
     run: RunArgs,
+    #[command(flatten)]
+    database: LentDatabaseArgs,
 }
 
 /// How much is measured.
@@ -92,6 +96,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         ("one_of_so_many_lists", json!(sizes.every)),
     ];
     let mut run = Run::begin("writers", &arguments.run, own)?;
+    let database = arguments.database.open(&mut run)?;
     // One and the same for both kinds. No index holds the column that is changed.
     let kinds = [Kind::Equality, Kind::Range];
     let mut indexes = Vec::new();
@@ -101,15 +106,36 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let seeded = catalog::seeded(&run.binary, &run.scratch, expect::ROWS, &indexes)?;
     for kind in kinds {
         run.take(kind.title(), |run| {
-            let serve = |name| surroundings::serve(&run.binary, &run.scratch.copy(&seeded, name)?);
-            let (busy, idle) = (serve("busy")?, serve("idle")?);
-            let figures = measure(kind, &busy, &idle, &sizes)?;
-            busy.stop()?;
-            idle.stop()?;
+            let site = |name| anyhow::Ok(ServerSite::from(run.scratch.copy(&seeded, name)?));
+            beside(run, kind, [site("busy")?, site("idle")?], &sizes)
+        });
+    }
+    for kind in kinds.into_iter().filter(|_| database.is_some()) {
+        let database = database.as_ref().context("it is there")?;
+        run.take(&format!("{}, on PostgreSQL", kind.title()), |run| {
+            let sites = ["busy", "idle"].map(|name| database.site(&run.scratch, name));
+            for site in &sites {
+                catalog::furnish(&run.binary, site, expect::ROWS, &indexes)?;
+            }
+            let mut figures = beside(run, kind, sites, &sizes)?;
+            for figure in &mut figures {
+                figure.key.push_str("_postgres");
+                figure.title.push_str(", on PostgreSQL");
+            }
             Ok(figures)
         });
     }
     run.finish()
+}
+
+/// A server with cached lists, and one without.
+fn beside(run: &Run, kind: Kind, sites: [ServerSite; 2], sizes: &Sizes) -> Result<Vec<Figure>> {
+    let [busy, idle] = sites.map(|site| site.serve(&run.binary, &[]));
+    let (busy, idle) = (busy?, idle?);
+    let figures = measure(kind, &busy, &idle, sizes)?;
+    busy.stop()?;
+    idle.stop()?;
+    Ok(figures)
 }
 
 impl Kind {
@@ -192,7 +218,8 @@ fn mean(first: Slice, second: &Slice) -> Slice {
 
 /// Changes rows, with these lists there before every few of them.
 fn slice(server: &LiveServer, lists: &[String], number: u32, sizes: &Sizes) -> Result<Slice> {
-    let process = server.process();
+    let (process, costs) = (server.process(), server.costs());
+    let mut spent = Spent::default();
     let (mut writer_us, mut samples_ns) = (0.0, Vec::new());
     let (mut kept, mut alive) = (Shares::default(), Shares::default());
     let first = number * sizes.changes;
@@ -204,7 +231,7 @@ fn slice(server: &LiveServer, lists: &[String], number: u32, sizes: &Sizes) -> R
         }
         // Opened now: a connection that sends nothing for ten seconds is closed.
         let mut connection = Connection::open(server.access.address)?;
-        let before_us = process.thread_us(WRITER)?;
+        let (before_us, meter) = (process.thread_us(WRITER)?, costs.begin()?);
         for change in from..from + sizes.between {
             let request = change_of(&server.access, change);
             let start = Instant::now();
@@ -213,6 +240,7 @@ fn slice(server: &LiveServer, lists: &[String], number: u32, sizes: &Sizes) -> R
         }
         thread::sleep(AFTERWARDS);
         writer_us += process.thread_us(WRITER)? - before_us;
+        spent = spent.and(meter.spent()?);
     }
     let mut notes = vec![("kept %", kept.percent()), ("alive %", alive.percent())];
     let answered = points(&samples_ns);
@@ -222,7 +250,10 @@ fn slice(server: &LiveServer, lists: &[String], number: u32, sizes: &Sizes) -> R
         other => (other, us),
     }));
     notes.retain(|(name, _)| !["p90 µs", "max µs"].contains(name));
-    Ok(Slice::noted(writer_us / f64::from(sizes.changes), notes))
+    let changes = f64::from(sizes.changes);
+    let backends = spent.backends_us.map(|us| (BACKENDS, us / changes));
+    notes.extend(backends);
+    Ok(Slice::noted(writer_us / changes, notes))
 }
 
 /// How many of so many.

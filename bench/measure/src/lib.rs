@@ -4,6 +4,7 @@
 pub mod awake;
 pub mod connection;
 pub mod cores;
+pub mod costs;
 pub mod disk;
 pub mod draw;
 pub mod early_end;
@@ -15,5 +16,6 @@ pub mod process;
 pub mod record;
 pub mod responder;
 pub mod scratch;
+pub mod tasks;
 pub mod threads;
 pub mod wrk;

@@ -10,6 +10,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::connection::{Access, Connection};
 use crate::cores::Cores;
+use crate::costs::{Backends, Costs};
 use crate::process::{ChildProgram, ProcessNumber};
 
 /// A start takes a fraction of a second; a loaded machine may take a hundred times as long.
@@ -17,9 +18,24 @@ const READY_MAX: Duration = Duration::from_secs(30);
 /// How often a starting server is asked: the resolution of the time to its first answer.
 const ASK_EVERY: Duration = Duration::from_micros(500);
 
+/// What the server reads which database has its store from: not from the command line, which other
+/// users of the machine may read.
+const DATABASE_VARIABLE: &str = "TIDEMARK_DATABASE";
+
+/// Where a server keeps its store.
+#[derive(Clone, Copy, Debug)]
+pub struct StoreHome<'a> {
+    /// The data directory; made if absent. Files that a start needs besides stand next to it,
+    /// named after it.
+    pub data: &'a Path,
+    /// The URL of the database that has the store, if one has.
+    pub database: Option<&'a str>,
+}
+
 /// A running server. Dropped without [`LiveServer::stop`], it is killed.
 pub struct LiveServer {
     running: ChildProgram,
+    backends: Option<Backends>,
     log: PathBuf,
     /// How to reach it.
     pub access: Access,
@@ -27,19 +43,26 @@ pub struct LiveServer {
     pub first_answer: Duration,
 }
 
+impl<'a> From<&'a Path> for StoreHome<'a> {
+    fn from(data: &'a Path) -> StoreHome<'a> {
+        let database = None;
+        StoreHome { data, database }
+    }
+}
+
 impl LiveServer {
     /// Starts `command`, the binary without arguments, on these cores alone or on those of this
-    /// program. Its data directory `data` is made if absent; waits for its first answer. Files
-    /// it needs besides stand next to `data`, named after it.
+    /// program, and waits for its first answer.
     ///
     /// # Errors
     /// When it ends, or does not answer within [`READY_MAX`].
     pub fn begin(
         mut command: Command,
         cores: Option<&Cores>,
-        data: &Path,
+        home: StoreHome<'_>,
         settings: &[&str],
     ) -> Result<LiveServer> {
+        let StoreHome { data, database } = home;
         let (log, bootstrap) = (data.with_extension("log"), data.with_extension("bootstrap"));
         let output = File::create(&log).with_context(|| log.display().to_string())?;
         let address = free_address()?;
@@ -47,9 +70,11 @@ impl LiveServer {
         command.arg("--data").arg(data).arg("--bootstrap-file");
         command.arg(&bootstrap).args(settings);
         command.stdout(output.try_clone()?).stderr(output);
+        command.envs(database.map(|url| (DATABASE_VARIABLE, url)));
         let start = Instant::now();
         let mut live = LiveServer {
             running: ChildProgram::spawn(&mut command, cores)?,
+            backends: database.and_then(Backends::of),
             log,
             access: Access::new(address, "", ""),
             first_answer: Duration::ZERO,
@@ -133,6 +158,11 @@ impl LiveServer {
     /// Its process.
     pub fn process(&self) -> ProcessNumber {
         self.running.process()
+    }
+
+    /// What works for its answers: it, and the database that has its store.
+    pub fn costs(&self) -> Costs {
+        Costs::of(vec![self.process()]).beside(self.backends)
     }
 
     /// Asks it to end in order, and waits until it has.

@@ -204,7 +204,7 @@ impl ProcessNumber {
     ///
     /// # Errors
     /// When it is gone.
-    fn tree_cpu_us(self) -> Result<f64> {
+    pub(crate) fn tree_cpu_us(self) -> Result<f64> {
         self.cpu_us()?;
         let used = self.tree()?.into_iter().map(|process| {
             // One that ends meanwhile counts with its parent.

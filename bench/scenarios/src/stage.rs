@@ -7,7 +7,7 @@ use std::process::Command;
 
 use anyhow::Result;
 use measure::cores::Cores;
-use measure::live::LiveServer;
+use measure::live::{LiveServer, StoreHome};
 use measure::process::cleared;
 use measure::responder::{Responder, ResponderKind};
 use measure::scratch::Scratch;
@@ -107,8 +107,39 @@ impl Stage {
     /// # Errors
     /// When it does not answer.
     pub fn start(&self, name: &str, cores: &Cores, settings: &[&str]) -> Result<LiveServer> {
-        let data = self.scratch.at(name);
-        LiveServer::begin(self.command(), Some(cores), &data, settings)
+        self.start_in(None, name, cores, settings)
+    }
+
+    /// The same with its store in a schema of this database, which is made if absent and left
+    /// there: [`Stage::schema`].
+    ///
+    /// # Errors
+    /// As [`Stage::start`].
+    pub fn start_in(
+        &self,
+        database: Option<&str>,
+        name: &str,
+        cores: &Cores,
+        settings: &[&str],
+    ) -> Result<LiveServer> {
+        let store = database.map(|url| {
+            let sign = if url.contains('?') { '&' } else { '?' };
+            format!("{url}{sign}schema={}", Stage::schema(name))
+        });
+        let data = match store {
+            Some(_) => self.scratch.at(&format!("{name}-beside")),
+            None => self.scratch.at(name),
+        };
+        let home = StoreHome {
+            data: &data,
+            database: store.as_deref(),
+        };
+        LiveServer::begin(self.command(), Some(cores), home, settings)
+    }
+
+    /// What the schema of a store is called: no other process has it.
+    pub fn schema(name: &str) -> String {
+        format!("bench_{}_{name}", std::process::id())
     }
 
     /// A responder that repeats what `url` answers with these headers.

@@ -13,6 +13,7 @@ use tempfile::TempDir;
 
 use crate::account::Account;
 use crate::programs::Programs;
+use crate::sql::psql;
 
 /// A server answers within 2 s; a machine busy building may take thirty times as long.
 const READY_MAX: Duration = Duration::from_mins(1);
@@ -37,6 +38,9 @@ pub struct ClusterSettings<'a> {
     pub syncs: bool,
     /// The port of this machine on which it listens beside its socket, whose name has it, too.
     pub port: Option<u16>,
+    /// The folder below which its files are, on the disk that is measured; beside its socket where
+    /// none is named. The user as whom the server runs must be able to enter it.
+    pub data: Option<&'a Path>,
     /// Further settings, as `name=value`.
     pub further: &'a [&'a str],
 }
@@ -56,6 +60,7 @@ pub enum ClusterEnd {
 #[derive(Debug)]
 pub struct Cluster {
     folder: TempDir,
+    data: Option<TempDir>,
     programs: Programs,
     account: Account,
     port: u16,
@@ -91,12 +96,21 @@ impl Cluster {
     fn new(settings: &ClusterSettings<'_>) -> Result<Cluster> {
         let programs = Programs::find()?;
         let account = Account::choose()?;
-        let folder = tempfile::Builder::new()
-            .prefix("tidemark-pg-")
-            .tempdir_in(FOLDERS)?;
-        account.own(folder.path())?;
+        let own_folder = |parent: &Path| -> Result<TempDir> {
+            let folder = tempfile::Builder::new()
+                .prefix("tidemark-pg-")
+                .tempdir_in(parent)?;
+            account.own(folder.path())?;
+            Ok(folder)
+        };
+        let folder = own_folder(Path::new(FOLDERS))?;
+        let data = settings
+            .data
+            .map(|parent| own_folder(&parent.canonicalize()?));
+        let data = data.transpose()?;
         Ok(Cluster {
             folder,
+            data,
             programs,
             account,
             port: settings.port.unwrap_or(PORT),
@@ -209,21 +223,7 @@ impl Cluster {
     /// # Errors
     /// What the server says of the first one that fails.
     pub fn run_sql(&self, database: &str, statements: &[&str]) -> Result<String> {
-        let mut psql = Command::new(self.programs.path("psql"));
-        psql.args(["--no-psqlrc", "--quiet", "--tuples-only", "--no-align"]);
-        psql.args(["--set", "ON_ERROR_STOP=1", "--username", OWNER, "--host"]);
-        psql.arg(self.socket_folder()).args(["--dbname", database]);
-        psql.args(["--port", &self.port.to_string()]);
-        for statement in statements {
-            psql.args(["--command", statement]);
-        }
-        let output = psql
-            .stdin(Stdio::null())
-            .output()
-            .context("psql does not start")?;
-        let said = String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.success(), "{}", said.trim_end());
-        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+        psql(&self.programs, (&self.url(database), None), statements)
     }
 
     fn make(&self) -> Result<()> {
@@ -318,7 +318,8 @@ impl Cluster {
     }
 
     fn data(&self) -> PathBuf {
-        self.socket_folder().join("data")
+        let folder = self.data.as_ref().unwrap_or(&self.folder);
+        folder.path().join("data")
     }
 
     fn log(&self) -> PathBuf {

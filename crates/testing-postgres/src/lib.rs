@@ -6,7 +6,9 @@ mod account;
 mod cluster;
 mod programs;
 mod relay;
+mod sql;
 
 pub use cluster::{Cluster, ClusterEnd, ClusterSettings};
 pub use programs::{PACKAGE, Programs};
-pub use relay::{Relay, MessageWay};
+pub use relay::{MessageWay, Relay};
+pub use sql::run_sql;

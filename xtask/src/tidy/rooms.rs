@@ -273,6 +273,7 @@ pub const ROOMS: [Room; 23] = [
             "engine",
             "scenarios",
             "server",
+            "testing-postgres",
             "tidemark",
             "transfer",
         ],

@@ -1,25 +1,22 @@
 //! Group commit with nothing around it: writers hand single rows to one thread, which takes what
 //! waits, commits it with a sync, and answers.
 
-use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rusqlite::types::Value as SqlValue;
 use rusqlite::wal::CheckpointMode;
 use rusqlite::{Connection, params, params_from_iter};
-use serde_json::{Value, json};
+use serde_json::Value;
 
+use crate::line;
 use crate::{Outcome, Seeded, keep_plans, open_seeded};
 
-/// The waiting rule of the engine: until as many wait as the last group answered plus those that
-/// waited when it ended, at most this long.
-const COMPANY_WAIT: Duration = Duration::from_micros(300);
 /// As the store checkpoints, beside the commits: from so many bytes of log on, and with a
 /// truncation beyond the second limit.
 const PASSIVE_BYTES: u64 = 4 << 20;
@@ -52,17 +49,6 @@ pub struct Arguments {
 
 type Row = Vec<SqlValue>;
 
-/// A row, and whom to tell that it is on disk.
-type Request = (Row, SyncSender<()>);
-
-/// Where writers queue.
-#[derive(Default)]
-struct Line {
-    waiting: Mutex<VecDeque<Request>>,
-    filled: Condvar,
-    closed: AtomicBool,
-}
-
 pub fn run(arguments: &Arguments) -> Outcome<Value> {
     let source = open_seeded(&arguments.seeded)?;
     let seeded = Seeded::find(&source)?;
@@ -85,7 +71,7 @@ pub fn run(arguments: &Arguments) -> Outcome<Value> {
         arguments,
         connection,
         &insertion(&seeded),
-        &rows,
+        rows,
         usize::try_from(next)?,
     )
 }
@@ -188,119 +174,29 @@ fn numbered(rows: &[Row], number: usize) -> Row {
         .collect()
 }
 
+/// Inserts until the writers are done.
 fn measure(
     arguments: &Arguments,
-    connection: Connection,
-    insertion: &str,
-    rows: &Arc<Vec<Row>>,
-    first: usize,
-) -> Outcome<Value> {
-    let (line, next) = (Arc::new(Line::default()), Arc::new(AtomicUsize::new(first)));
-    let start = Instant::now();
-    let until = start + Duration::from_millis(arguments.ms);
-    let writers: Vec<_> = (0..arguments.writers)
-        .map(|_| {
-            let (line, next, rows) = (line.clone(), next.clone(), rows.clone());
-            thread::spawn(move || write(&line, &next, &rows, until))
-        })
-        .collect();
-    let closing = line.clone();
-    let ending = thread::spawn(move || {
-        let samples = writers
-            .into_iter()
-            .flat_map(|writer| writer.join().unwrap_or_default());
-        let samples: Vec<u64> = samples.collect();
-        closing.closed.store(true, Ordering::SeqCst);
-        closing.filled.notify_all();
-        (samples, start.elapsed())
-    });
-    // A failure here leaves the writers waiting; the process ends, and they with it.
-    let commits = commit_all(&line, connection, insertion, &arguments.database)?;
-    let (samples_ns, elapsed) = ending.join().map_err(|_| "a writer panicked")?;
-    Ok(json!({
-        "rows": samples_ns.len(),
-        "commits": commits,
-        "elapsed_ns": elapsed.as_nanos() as u64,
-        "samples_ns": samples_ns,
-    }))
-}
-
-/// Hands in one row after the other, and says how long each took.
-fn write(line: &Line, next: &AtomicUsize, rows: &[Row], until: Instant) -> Vec<u64> {
-    let mut samples = Vec::new();
-    let (sender, receiver) = sync_channel(1);
-    while Instant::now() < until {
-        let row = numbered(rows, next.fetch_add(1, Ordering::Relaxed));
-        let start = Instant::now();
-        let mut waiting = line.waiting.lock().expect("nobody panics with the lock");
-        waiting.push_back((row, sender.clone()));
-        drop(waiting);
-        line.filled.notify_one();
-        if receiver.recv().is_err() {
-            break;
-        }
-        samples.push(start.elapsed().as_nanos() as u64);
-    }
-    samples
-}
-
-/// Commits until the line is closed and empty; says how often.
-fn commit_all(
-    line: &Line,
     mut connection: Connection,
     insertion: &str,
-    database: &Path,
-) -> Outcome<u64> {
-    let checkpoints = Checkpoints::start(&mut connection, database)?;
-    let (mut commits, mut company) = (0, 0);
-    loop {
-        let group = take(line, company);
-        if group.is_empty() {
-            drop(connection);
-            checkpoints.end();
-            return Ok(commits);
-        }
+    rows: Arc<Vec<Row>>,
+    first: usize,
+) -> Outcome<Value> {
+    let checkpoints = Checkpoints::start(&mut connection, &arguments.database)?;
+    let number = AtomicUsize::new(first);
+    let next = move || numbered(&rows, number.fetch_add(1, Ordering::Relaxed));
+    let measured = line::drive(arguments.writers, arguments.ms, next, |group: &[Row]| {
         connection.execute_batch("BEGIN IMMEDIATE")?;
         let mut statement = connection.prepare_cached(insertion)?;
-        for (row, _) in &group {
+        for row in group {
             statement.execute(params_from_iter(row))?;
         }
         drop(statement);
-        connection.execute_batch("COMMIT")?;
-        commits += 1;
-        for (_, sender) in &group {
-            // Each writer waits for this, so there is room and a reader there.
-            let _ = sender.send(());
-        }
-        company = group.len()
-            + line
-                .waiting
-                .lock()
-                .expect("nobody panics with the lock")
-                .len();
-    }
-}
-
-/// What waits, after the wait for company; empty when the line is closed.
-fn take(line: &Line, company: usize) -> Vec<Request> {
-    let mut waiting = line.waiting.lock().expect("nobody panics with the lock");
-    while waiting.is_empty() {
-        if line.closed.load(Ordering::SeqCst) {
-            return Vec::new();
-        }
-        // The timeout covers a line closed between the question and the wait.
-        let pause = Duration::from_millis(20);
-        let (back, _) = line
-            .filled
-            .wait_timeout(waiting, pause)
-            .expect("nobody panics");
-        waiting = back;
-    }
-    let (mut waiting, _) = line
-        .filled
-        .wait_timeout_while(waiting, COMPANY_WAIT, |waiting| waiting.len() < company)
-        .expect("nobody panics with the lock");
-    waiting.drain(..).collect()
+        Ok(connection.execute_batch("COMMIT")?)
+    })?;
+    drop(connection);
+    checkpoints.end();
+    Ok(measured)
 }
 
 /// Carries the log over on a thread of its own, as the store does.

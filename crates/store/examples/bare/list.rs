@@ -10,11 +10,11 @@ use serde_json::{Value, json};
 use crate::{Outcome, Seeded, open_seeded};
 
 /// The filter and the page of the published query.
-const CATEGORY: &str = "electronics";
-const RATING_ABOVE: f64 = 3.5;
-const PAGE_ROWS: u32 = 25;
+pub const CATEGORY: &str = "electronics";
+pub const RATING_ABOVE: f64 = 3.5;
+pub const PAGE_ROWS: u32 = 25;
 /// Totals are counted up to here, the server's default.
-const TOTAL_CAP: u32 = 5_000;
+pub const TOTAL_CAP: u32 = 5_000;
 /// Repeats before the first timed one, so that pages are cached and clock speeds settle: so many,
 /// but no longer than a slice.
 const WARMUP: usize = 100;

@@ -12,7 +12,9 @@ use rusqlite::{Connection, OpenFlags, ffi, params};
 
 mod bitemporal;
 mod group_commit;
+mod line;
 mod list;
+mod postgres;
 
 /// The table that `tidemark seed catalog` makes.
 const TABLE: &str = "products";
@@ -38,6 +40,7 @@ enum Command {
     /// Insert single rows from many threads through one that commits what waits
     GroupCommit(group_commit::Arguments),
     Bitemporal(bitemporal::Arguments),
+    Postgres(postgres::TaskArguments),
 }
 
 /// Any failure ends the program; a person reads the text.
@@ -49,6 +52,7 @@ fn main() -> Outcome<()> {
         Command::List(arguments) => list::run(&arguments)?,
         Command::GroupCommit(arguments) => group_commit::run(&arguments)?,
         Command::Bitemporal(arguments) => return bitemporal::run(&arguments),
+        Command::Postgres(arguments) => return postgres::run(&arguments),
     };
     println!("{printed}");
     Ok(())

@@ -9,9 +9,9 @@ use rusqlite::{Connection, params};
 use crate::{END, Outcome, keep_plans};
 
 /// Marks are as long on disk as those of a server: 2026-01-01, in microseconds since 1970.
-const FIRST_MARK: i64 = 1_767_225_600_000_000;
+pub const FIRST_MARK: i64 = 1_767_225_600_000_000;
 /// From commit to commit, in microseconds.
-const MARK_STEP: i64 = 1_000;
+pub const MARK_STEP: i64 = 1_000;
 /// As the store's, in KiB.
 const CACHE_KIB: u32 = 32 * 1_024;
 /// The user's columns of every table here.

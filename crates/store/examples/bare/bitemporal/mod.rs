@@ -11,10 +11,12 @@ use rusqlite::{Connection, params};
 use serde_json::{Value, json};
 
 use self::layout::{Object, Writer, open};
+use self::server::ServerTables;
 use crate::Outcome;
 
 mod deep;
 mod layout;
+mod server;
 
 /// Objects of a batch.
 const BATCH: u32 = 100;
@@ -23,23 +25,81 @@ const BATCH: u32 = 100;
 ///
 /// A task is `{"run", "clients", "objects"}` or `{"deep": {"rows", "versions", "statuses",
 /// "points", "lists"}}`. A client is a thread with a connection of its own for reads; they take
-/// turns at one that writes, which commits each write with a sync.
+/// turns at one that writes, which commits each write with a sync. In a server's database nothing
+/// answers `deep`.
 #[derive(clap::Args)]
 pub struct Arguments {
     /// Where databases are made, on the disk to be measured
-    #[arg(long, value_name = "DIR")]
-    folder: PathBuf,
+    #[arg(long, value_name = "DIR", required_unless_present = "database")]
+    folder: Option<PathBuf>,
+    /// In a schema of this PostgreSQL database in place of a folder, without TLS. It is removed at
+    /// the end of the input
+    #[arg(
+        long,
+        env = "TIDEMARK_DATABASE",
+        value_name = "URL",
+        hide_env_values = true
+    )]
+    database: Option<String>,
 }
 
 /// Says what it runs on, then answers each task until there are no more.
 pub fn run(arguments: &Arguments) -> Outcome<()> {
-    let version = rusqlite::version();
-    println!(
-        "{}",
-        json!({ "name": format!("SQLite {version}, hand-written") })
-    );
-    let path = arguments.folder.join("bare.db");
-    let writer = Mutex::new(Writer::create(&path, &[("code", true), ("run", false)])?);
+    match (&arguments.database, &arguments.folder) {
+        (Some(url), _) => {
+            let tables = ServerTables::create(url)?;
+            answer(
+                &tables.name()?,
+                tables.writer()?,
+                || tables.reader(),
+                |_| Err("nothing answers `deep` there".into()),
+            )?;
+            tables.remove()
+        }
+        (None, Some(folder)) => {
+            let path = folder.join("bare.db");
+            let writer = Writer::create(&path, &[("code", true), ("run", false)])?;
+            let name = format!("SQLite {}, hand-written", rusqlite::version());
+            answer(
+                &name,
+                writer,
+                || open(&path),
+                |task| deep::run(folder, task),
+            )
+        }
+        (None, None) => Err("a folder or a database is named".into()),
+    }
+}
+
+/// What reads, on a thread of its own.
+trait ReadsObjects: Send {
+    /// Every column of the rows whose `column` has this value; there must be so many.
+    fn found(&mut self, column: &'static str, value: &ObjectKey, wanted: usize) -> Outcome<()>;
+
+    /// The same of one row for each of these codes, on one snapshot.
+    fn batch(&mut self, codes: Vec<String>) -> Outcome<()>;
+}
+
+/// What writes, by one client at a time.
+trait WritesObjects: Send {
+    /// New objects in one commit, which is on disk then.
+    fn insert(&mut self, objects: &[Object]) -> Outcome<()>;
+}
+
+/// A value that rows are found by.
+enum ObjectKey {
+    Number(i64),
+    Text(String),
+}
+
+fn answer<R: ReadsObjects, W: WritesObjects>(
+    name: &str,
+    writer: W,
+    open: impl Fn() -> Outcome<R>,
+    deep: impl Fn(&Value) -> Outcome<Value>,
+) -> Outcome<()> {
+    println!("{}", json!({ "name": name }));
+    let writer = Mutex::new(writer);
     let mut readers = Vec::new();
     for line in stdin().lock().lines() {
         let task: Value = serde_json::from_str(&line?)?;
@@ -48,18 +108,18 @@ pub fn run(arguments: &Arguments) -> Outcome<()> {
                 let number = task[name].as_u64();
                 number.ok_or_else(|| format!("a task has a number `{name}`"))
             });
-            let clients = clients?;
-            while readers.len() < usize::try_from(clients)? {
-                readers.push(open(&path)?);
+            let clients = usize::try_from(clients?)?;
+            while readers.len() < clients {
+                readers.push(open()?);
             }
             let crowd = Crowd {
                 writer: &writer,
                 run: run?,
                 objects: u32::try_from(objects?)?,
             };
-            crowd.work(&mut readers[..usize::try_from(clients)?])?
+            crowd.work(&mut readers[..clients])?
         } else {
-            deep::run(&arguments.folder, &task["deep"])?
+            deep(&task["deep"])?
         };
         println!("{answer}");
     }
@@ -67,8 +127,8 @@ pub fn run(arguments: &Arguments) -> Outcome<()> {
 }
 
 /// All clients of one run.
-struct Crowd<'a> {
-    writer: &'a Mutex<Writer>,
+struct Crowd<'a, W> {
+    writer: &'a Mutex<W>,
     run: u64,
     objects: u32,
 }
@@ -76,8 +136,8 @@ struct Crowd<'a> {
 /// Errors of threads; those of the driver cannot be sent.
 type Threaded<T> = Result<T, String>;
 
-impl Crowd<'_> {
-    fn work(&self, readers: &mut [Connection]) -> Outcome<Value> {
+impl<W: WritesObjects> Crowd<'_, W> {
+    fn work(&self, readers: &mut [impl ReadsObjects]) -> Outcome<Value> {
         // With one transaction and one sync for each, several clients are as fast as one together.
         let singles = (self.objects / u32::try_from(readers.len())?).max(1);
         let objects = self.objects;
@@ -98,31 +158,27 @@ impl Crowd<'_> {
             })?,
             "read_all": phase(readers, objects, |client, reader, samples| {
                 timed(samples, || {
-                    let run = self.set(client, false);
-                    found(reader, "run", &run, objects as usize)
+                    let run = ObjectKey::Number(self.set(client, false));
+                    reader.found("run", &run, objects as usize)
                 })
             })?,
             "read_batch": phase(readers, objects, |client, reader, samples| {
                 batches(objects).try_for_each(|batch| {
-                    timed(samples, || {
-                        reader.execute_batch("BEGIN")?;
-                        for nth in batch {
-                            found(reader, "code", &self.object(client, false, nth).code, 1)?;
-                        }
-                        Ok(reader.execute_batch("COMMIT")?)
-                    })
+                    let codes = batch.map(|nth| self.object(client, false, nth).code);
+                    let codes: Vec<String> = codes.collect();
+                    timed(samples, || reader.batch(codes))
                 })
             })?,
             "by_key": phase(readers, objects, |client, reader, samples| {
                 (0..objects).try_for_each(|nth| {
-                    let code = self.object(client, false, nth).code;
-                    timed(samples, || found(reader, "code", &code, 1))
+                    let code = ObjectKey::Text(self.object(client, false, nth).code);
+                    timed(samples, || reader.found("code", &code, 1))
                 })
             })?,
             "by_id": phase(readers, objects, |client, reader, samples| {
                 (0..objects).try_for_each(|nth| {
-                    let id = self.object(client, false, nth).id;
-                    timed(samples, || found(reader, "id", &id, 1))
+                    let id = ObjectKey::Text(self.object(client, false, nth).id);
+                    timed(samples, || reader.found("id", &id, 1))
                 })
             })?,
         }))
@@ -150,7 +206,29 @@ impl Crowd<'_> {
     }
 }
 
-/// Every column of the rows whose `column` has this value; there must be so many.
+impl WritesObjects for Writer {
+    fn insert(&mut self, objects: &[Object]) -> Outcome<()> {
+        Writer::insert(self, objects)
+    }
+}
+
+impl ReadsObjects for Connection {
+    fn found(&mut self, column: &'static str, value: &ObjectKey, wanted: usize) -> Outcome<()> {
+        match value {
+            ObjectKey::Number(number) => found(self, column, number, wanted),
+            ObjectKey::Text(text) => found(self, column, text, wanted),
+        }
+    }
+
+    fn batch(&mut self, codes: Vec<String>) -> Outcome<()> {
+        self.execute_batch("BEGIN")?;
+        for code in codes {
+            found(self, "code", &code, 1)?;
+        }
+        Ok(self.execute_batch("COMMIT")?)
+    }
+}
+
 fn found(
     reader: &Connection,
     column: &str,
@@ -187,10 +265,10 @@ fn timed(samples: &mut Vec<u64>, work: impl FnOnce() -> Outcome<()>) -> Threaded
 }
 
 /// The work of every client on a thread of its own, begun by all at once.
-fn phase(
-    readers: &mut [Connection],
+fn phase<R: ReadsObjects>(
+    readers: &mut [R],
     objects: u32,
-    work: impl Fn(usize, &mut Connection, &mut Vec<u64>) -> Threaded<()> + Sync,
+    work: impl Fn(usize, &mut R, &mut Vec<u64>) -> Threaded<()> + Sync,
 ) -> Outcome<Value> {
     let gate = Barrier::new(readers.len());
     let done: Vec<Threaded<(Vec<u64>, Duration)>> = thread::scope(|scope| {
