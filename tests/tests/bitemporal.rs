@@ -143,6 +143,14 @@ fn a_run_that_cannot_begin_says_why_and_reports_nothing() {
         ("--objects 0", "0 is not in 1..=10000"),
         ("--versions 1", "1 is not in 2..=100"),
         ("--rows 24", "--rows"),
+        (
+            "--database postgres://u@h/d?schema=s",
+            "--database names a schema; a benchmark makes its own",
+        ),
+        (
+            "--database mysql://u:secret@h/d",
+            "the URL of the database cannot be used",
+        ),
         ("--scratch no-such-folder", "no folder below no-such-folder"),
     ];
     assert_refused("bench bitemporal --quick", &cases);

@@ -20,5 +20,6 @@ pub mod run;
 pub mod seed;
 mod stage;
 pub mod ttl;
+pub mod two_servers;
 
 pub use phase::Until;

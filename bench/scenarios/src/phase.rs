@@ -10,6 +10,7 @@ use client::{Answer, Client};
 use http_body_util::Full;
 use hyper::Request;
 use hyper::header::HeaderValue;
+use measure::costs::Spent;
 use tokio::task::JoinSet;
 
 use super::run::{Role, Sample};
@@ -41,6 +42,8 @@ pub struct Phase {
     pub hits: u64,
     /// Calls whose answer said that it did not, though it could have.
     pub misses: u64,
+    /// What the server's side has spent on its samples, where that was counted.
+    pub spent: Option<Spent>,
     request: Request<Full<Bytes>>,
     last: Option<Answer>,
 }
@@ -86,6 +89,7 @@ impl Phase {
             wall: Duration::ZERO,
             hits: 0,
             misses: 0,
+            spent: None,
             request,
             last: None,
         }

@@ -24,6 +24,9 @@ const METHOD: &str = "\
      every sample. The lean floor answers with the same body and a short head. Percentiles are by \
      nearest rank, of all samples. Samples in this file are within 0.16 % of the measured ones.";
 
+/// Phases by the first server and its floors.
+pub const OWN_PHASES: usize = 5;
+
 /// A finished run: five phases, in the order uncached, exact, ttl, floor, lean floor.
 pub struct Report<'a> {
     /// Everything a reader needs to repeat the run, in the order shown.
@@ -35,7 +38,9 @@ pub struct Report<'a> {
     /// Connections of each phase.
     pub connections: u32,
     /// What was measured.
-    pub phases: &'a [Phase; 5],
+    pub phases: &'a [Phase; OWN_PHASES],
+    /// The first three by a second server, whose store is in PostgreSQL, where there is one.
+    pub further: &'a [Phase],
 }
 
 impl Report<'_> {
@@ -44,7 +49,8 @@ impl Report<'_> {
     /// # Errors
     /// When a phase has no samples.
     pub fn run(&self) -> Result<Run> {
-        let series = self.phases.iter().map(|phase| self.series(phase));
+        let phases = self.phases.iter().chain(self.further);
+        let series = phases.map(|phase| self.series(phase));
         let mut series = series.collect::<Result<Vec<Series>>>()?;
         series.extend(published::list().map(|series| Series {
             // The page compares with our own list without a cache unless asked otherwise.
@@ -147,14 +153,42 @@ impl Report<'_> {
         });
         let head = "phase|wall|calls/s|avg µs|p50 µs|p99 µs|p50 to floor|to lean floor\
                     |no cache to this|exact to this";
-        Ok(table(head, rows.collect()))
+        let mut summary = table(head, rows.collect());
+        if !self.further.is_empty() {
+            summary.push('\n');
+            summary.push_str(&self.on_postgres()?);
+        }
+        Ok(summary)
+    }
+
+    /// The second server beside the first.
+    fn on_postgres(&self) -> Result<String> {
+        let row = |(there, here): (&Phase, &Phase)| -> Result<Vec<String>> {
+            let [sorted, own] = [sort(there)?, sort(here)?];
+            let each = |phase: &Phase, us: f64| or_dash(Some(us / phase.samples.len() as f64), 1);
+            let node = |phase: &Phase| {
+                let spent = phase.spent.map(|spent| each(phase, spent.node_us));
+                spent.unwrap_or_else(|| or_dash(None, 1))
+            };
+            let backends = there.spent.and_then(|spent| spent.backends_us);
+            Ok(vec![
+                there.title.clone(),
+                format!("{:.0}", there.per_second()),
+                us(sorted.median()),
+                us(sorted.at(990)),
+                times(ratio(sorted.median(), own.median())),
+                node(here),
+                node(there),
+                backends.map_or_else(|| or_dash(None, 1), |us| each(there, us)),
+            ])
+        };
+        let rows = self.further.iter().zip(self.phases).map(row);
+        let head = "phase|calls/s|p50 µs|p99 µs|p50 to the same on a data directory\
+                    |CPU µs, data directory|CPU µs, on PostgreSQL: node|backends";
+        Ok(table(head, rows.collect::<Result<_>>()?))
     }
 
     fn sorted(&self) -> Result<[Sorted; 5]> {
-        let sort = |phase: &Phase| {
-            let samples = phase.samples.iter().map(|sample| sample.took);
-            Sorted::new(samples).with_context(|| format!("{}: no samples", phase.title))
-        };
         let [uncached, exact, ttl, floor, lean] = self.phases;
         Ok([
             sort(uncached)?,
@@ -243,6 +277,11 @@ impl Report<'_> {
     }
 }
 
+fn sort(phase: &Phase) -> Result<Sorted> {
+    let samples = phase.samples.iter().map(|sample| sample.took);
+    Sorted::new(samples).with_context(|| format!("{}: no samples", phase.title))
+}
+
 /// The report in Markdown; page and samples stand beside it.
 ///
 /// # Errors
@@ -305,6 +344,7 @@ mod tests {
     use crate::prices;
     use crate::run::{Role, Sample, Source};
     use hyper::Request;
+    use measure::costs::Spent;
 
     fn phase(name: &'static str, role: Role, samples_us: &[u64]) -> Phase {
         let mut phase = Phase::new((name, name, role), 0, Request::default());
@@ -337,6 +377,7 @@ mod tests {
             prices: prices::read(None).unwrap(),
             connections: 1,
             phases,
+            further: &[],
         }
     }
 
@@ -378,6 +419,31 @@ mod tests {
         ];
         assert_eq!(found, wanted);
         assert_eq!(series[0].points_us["p50"] as u32, 210);
+    }
+
+    #[test]
+    fn a_second_server_stands_beside_the_first_with_what_both_cost() {
+        let mut phases = phases();
+        let mut further = [phase(
+            "exact, on PostgreSQL",
+            Role::Other,
+            &[60, 90, 90, 90],
+        )];
+        // The pairs are in order, so the first one is held against the list without a cache.
+        further[0].spent = Some(Spent {
+            node_us: 40.0,
+            backends_us: Some(20.0),
+        });
+        phases[0].spent = Some(Spent {
+            node_us: 80.0,
+            backends_us: None,
+        });
+        let mut report = report(&phases);
+        report.further = &further;
+        let text = report.summary().unwrap();
+        let wanted = "| exact, on PostgreSQL | 12121 | 90.0 | 90.0 | 0.43x | 20.0 | 10.0 | 5.0 |\n";
+        assert!(text.ends_with(wanted), "{text}");
+        assert_eq!(report.run().unwrap().groups[0].series.len(), 5 + 1 + 2);
     }
 
     #[test]

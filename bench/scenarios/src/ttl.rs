@@ -13,6 +13,7 @@ use client::{Access, Answer, Client, Endpoint};
 use hyper::header::HeaderValue;
 use hyper::{Method, Request};
 use indicatif::{ProgressBar, ProgressStyle};
+use measure::costs::Costs;
 use measure::machine;
 use measure::record::{WrittenReport, prepare};
 use model::Timestamp;
@@ -23,7 +24,7 @@ use super::answer::{self, Expected};
 use super::floor::{self, FloorHead};
 use super::phase::{self, Phase, Until};
 use super::record::write;
-use super::report::{Report, render};
+use super::report::{OWN_PHASES, Report, render};
 use super::run::{Prices, Role};
 use crate::seed::table;
 
@@ -33,6 +34,8 @@ pub const TTL_S: u32 = 300;
 const SERVER: usize = 0;
 const FLOOR: usize = 1;
 const LEAN: usize = 2;
+/// To the second server, where there is one.
+const DATABASE: usize = 3;
 /// How the wait of a phase that ends by time is drawn: in steps of a tenth of a second.
 const DRAWN_PER_S: f64 = 10.0;
 /// A server that answers nothing for so long is taken for one that never will; the published list
@@ -44,6 +47,8 @@ pub const SILENT_MAX: Duration = Duration::from_secs(30);
 pub struct Options {
     /// The server.
     pub access: Access,
+    /// A second one, whose store is in PostgreSQL.
+    pub beside: Option<SecondServer>,
     /// How much of each phase is timed.
     pub until: Until,
     /// Untimed calls of each phase before the first timed one.
@@ -64,7 +69,16 @@ pub struct Options {
     pub silent_max: Duration,
 }
 
-/// Checks the server's answers, measures, checks again, writes report, page and raw samples.
+/// A second server of the same catalog.
+#[derive(Clone)]
+pub struct SecondServer {
+    /// Where it answers.
+    pub access: Access,
+    /// What the first server costs, and this one.
+    pub costs: [Costs; 2],
+}
+
+/// Checks the servers' answers, measures, checks again, writes report, page and raw samples.
 ///
 /// # Errors
 /// When the server cannot be reached or refuses, when an answer is not the one the generator
@@ -85,12 +99,17 @@ pub async fn run(options: &Options) -> Result<WrittenReport> {
             .context("a static responder cannot start")
     };
     let floors = [responder(FloorHead::Whole)?, responder(FloorHead::Short)?];
-    let mut pools = [
+    let mut pools = vec![
         soon(silent_max, pool(endpoint, options.connections)).await?,
         soon(silent_max, pool(&floors[0], options.connections)).await?,
         soon(silent_max, pool(&floors[1], options.connections)).await?,
     ];
-    let mut phases = phases(access, &floors)?;
+    let mut phases: Vec<Phase> = phases(access, &floors)?.into();
+    if let Some(beside) = &options.beside {
+        let endpoint = &beside.access.endpoint;
+        pools.push(soon(silent_max, pool(endpoint, options.connections)).await?);
+        phases.extend(database_phases(&beside.access)?);
+    }
     for phase in &mut phases {
         let client = first(&mut pools[phase.pool_idx]);
         let answer = soon(silent_max, phase.ask(client)).await?;
@@ -98,6 +117,10 @@ pub async fn run(options: &Options) -> Result<WrittenReport> {
     }
     // The check has filled the cache; the phase with ttl begins with an empty one, as published.
     soon(silent_max, purge(first(&mut pools[SERVER]), access)).await?;
+    if let Some(beside) = &options.beside {
+        let client = first(&mut pools[DATABASE]);
+        soon(silent_max, purge(client, &beside.access)).await?;
+    }
     measure(&mut phases, &mut pools, options).await?;
     for phase in &phases {
         expected.check(
@@ -105,12 +128,15 @@ pub async fn run(options: &Options) -> Result<WrittenReport> {
             &format!("{} (after timing)", phase.title),
         )?;
     }
+    let (own, further) = phases.split_at(OWN_PHASES);
+    let own: &[Phase; OWN_PHASES] = own.try_into().context("phases are missing")?;
     let report = Report {
-        parameters: parameters(options, &subject, &phases),
+        parameters: parameters(options, &subject, own),
         machine: machine::facts(),
         prices: options.prices.clone(),
         connections: options.connections as u32,
-        phases: &phases,
+        phases: own,
+        further,
     };
     let text = render(&report)?;
     let (run, summary) = (report.run()?, report.summary()?);
@@ -136,7 +162,7 @@ fn first(pool: &mut [Client]) -> &mut Client {
         .expect("the command line demands a connection")
 }
 
-fn phases(access: &Access, floors: &[Endpoint; 2]) -> Result<[Phase; 5]> {
+fn phases(access: &Access, floors: &[Endpoint; 2]) -> Result<[Phase; OWN_PHASES]> {
     let [floor, lean] = floors.each_ref().map(|floor| Access {
         endpoint: floor.clone(),
         ..access.clone()
@@ -168,6 +194,20 @@ fn phases(access: &Access, floors: &[Endpoint; 2]) -> Result<[Phase; 5]> {
     ])
 }
 
+/// The first three phases once more, by the second server.
+fn database_phases(access: &Access) -> Result<[Phase; 3]> {
+    let list = |ttl_s| access.request(Method::GET, &answer::route(ttl_s), None);
+    let phase = |name, title: &str, request| {
+        let title = format!("{title}, on PostgreSQL");
+        Phase::new((name, &title, Role::Other), DATABASE, request)
+    };
+    Ok([
+        phase("uncached_postgres", "no cache", bypassing(list(None)?)),
+        phase("exact_postgres", "exact", list(None)?),
+        phase("ttl_postgres", &format!("ttl {TTL_S}"), list(Some(TTL_S))?),
+    ])
+}
+
 /// The same, to be read and not taken from a cache. A server that keeps no list without `ttl`
 /// does not know the header and needs none.
 fn bypassing<B>(mut request: Request<B>) -> Request<B> {
@@ -186,11 +226,7 @@ async fn purge(client: &mut Client, access: &Access) -> Result<()> {
         .map(|_| ())
 }
 
-async fn measure(
-    phases: &mut [Phase; 5],
-    pools: &mut [Vec<Client>; 3],
-    options: &Options,
-) -> Result<()> {
+async fn measure(phases: &mut [Phase], pools: &mut [Vec<Client>], options: &Options) -> Result<()> {
     for phase in &mut *phases {
         let pool = &mut pools[phase.pool_idx];
         for call in 0..options.warmup {
@@ -202,12 +238,26 @@ async fn measure(
     let origin = Instant::now();
     for round in 0..options.rounds {
         let (until, drawn) = slice(options, round);
-        for turn in 0..phases.len() {
+        let count = phases.len();
+        for turn in 0..count {
             // Another one begins in each round, so that none always follows the same one.
-            let phase = &mut phases[(round + turn) % 5];
+            let phase = &mut phases[(round + turn) % count];
+            let costs = options.beside.as_ref().and_then(|beside| {
+                let [own, other] = &beside.costs;
+                match phase.pool_idx {
+                    SERVER => Some(own),
+                    DATABASE => Some(other),
+                    _ => None,
+                }
+            });
+            let meter = costs.map(Costs::begin).transpose()?;
             let pool = &mut pools[phase.pool_idx];
             let silent_max = options.silent_max;
             phase.measure(pool, until, origin, silent_max).await?;
+            if let Some(meter) = meter {
+                let before = phase.spent.unwrap_or_default();
+                phase.spent = Some(before.and(meter.spent()?));
+            }
             bar.inc(drawn);
         }
     }
@@ -282,7 +332,7 @@ impl Subject {
 fn parameters(
     options: &Options,
     subject: &Subject,
-    phases: &[Phase; 5],
+    phases: &[Phase; OWN_PHASES],
 ) -> Vec<(&'static str, Value)> {
     let header = subject
         .plain
@@ -342,6 +392,7 @@ mod tests {
                 project: HeaderValue::from_static("p"),
                 key: HeaderValue::from_static("k"),
             },
+            beside: None,
             until,
             warmup: 0,
             rounds,

@@ -7,9 +7,10 @@ use anyhow::{Context, Result, ensure};
 use measure::awake::Awake;
 use measure::connection::{Access, Connection};
 use measure::cores::Cores;
+use measure::tasks::TaskChild;
 use serde_json::{Value, json};
 
-use super::bare::{self, Bare};
+use super::bare;
 use super::drive::{Call, Driven, drive};
 use super::figure::Tally;
 use super::filled::{Filled, PAGE, Shape, as_of_query, row_of};
@@ -19,6 +20,8 @@ use crate::run::Sample;
 use crate::seed;
 use crate::stage::Stage;
 
+/// What the data directory, or the schema, is called.
+pub const SCHEMA: &str = "deep";
 /// Versions of the rows that have the most of all.
 pub const VERSIONS_LONG: u32 = 100;
 /// The rows that have so many are this part of the others.
@@ -76,8 +79,8 @@ pub struct Deep {
     pub bare: Vec<(Read, Tally)>,
     /// Rows that were changed a second while the versions were made, a hundred a request.
     pub changes_per_s: f64,
-    /// The size of the database with all versions.
-    pub bytes: u64,
+    /// The size of the database with all versions, where it is a file.
+    pub bytes: Option<u64>,
     /// The size of a plain table with the same rows and indexes, by hand-written statements.
     pub plain_bytes: Option<u64>,
 }
@@ -130,11 +133,16 @@ impl Deep {
     }
 }
 
-/// Fills the tables, reads them, and reads the first of them without a server.
+/// Fills the tables and reads them; those of a data directory are read without a server, too.
 ///
 /// # Errors
 /// When the server refuses, or an answer is wrong.
-pub fn measure(options: &Options, stage: &Stage, bare: Option<&mut Bare>) -> Result<Deep> {
+pub fn measure(
+    options: &Options,
+    stage: &Stage,
+    database: Option<&str>,
+    bare: Option<&mut TaskChild>,
+) -> Result<Deep> {
     let shape = |table, rows, versions| Shape {
         table,
         rows,
@@ -148,14 +156,18 @@ pub fn measure(options: &Options, stage: &Stage, bare: Option<&mut Bare>) -> Res
     eprintln!("{} rows of {} versions …", many.rows, many.versions);
     let cores = Cores::all()?;
     let mut deep = Deep::default();
-    let server = stage.start("deep", &cores, &[])?;
+    let start = || stage.start_in(database, SCHEMA, &cores, &[]);
+    let server = start()?;
     let (access, project) = (server.access.clone(), server.access.project.clone());
     create_database(&access, &mut Connection::open(access.address)?)?;
     let filled = fill(&access, many, &mut deep.changes_per_s)?;
     server.stop()?;
-    deep.bytes = bytes_of(&stage.folder().join("deep"))?;
+    let directory = stage.folder().join(SCHEMA);
+    if database.is_none() {
+        deep.bytes = Some(bytes_of(&directory)?);
+    }
     let plan = if options.is_quick { QUICK } else { FULL };
-    let server = stage.start("deep", &cores, &[])?;
+    let server = start()?;
     let access = server.access.clone();
     let filled_single = fill(&access, single, &mut 0.0)?;
     eprintln!("{} rows of {} versions …", long.rows, long.versions);
@@ -165,8 +177,10 @@ pub fn measure(options: &Options, stage: &Stage, bare: Option<&mut Bare>) -> Res
     deep.ours = read(&access, &tables, plan)?;
     check(&access, &tables).context("after timing")?;
     server.stop()?;
+    if database.is_some() {
+        return Ok(deep);
+    }
     let points = plan.slices * plan.points;
-    let directory = stage.folder().join("deep");
     deep.inside = inside::points(&directory, &project, &filled, points, &options.clock)?;
     if let Some(bare) = bare {
         eprintln!("the same by hand-written statements …");
@@ -338,7 +352,7 @@ fn calls(access: &Access, filled: &Filled, read: Read, slice: u32, plan: Plan) -
     (0..count).map(call).collect()
 }
 
-fn beside(bare: &mut Bare, shape: Shape, plan: Plan, deep: &mut Deep) -> Result<()> {
+fn beside(bare: &mut TaskChild, shape: Shape, plan: Plan, deep: &mut Deep) -> Result<()> {
     let answer = bare.ask(&json!({ "deep": {
         "rows": shape.rows,
         "versions": shape.versions,
@@ -352,13 +366,9 @@ fn beside(bare: &mut Bare, shape: Shape, plan: Plan, deep: &mut Deep) -> Result<
         }
         let samples: Vec<Sample> = bare::samples(&answer[read.key()]).context(read.key())?;
         let mut tally = Tally::default();
-        tally.add(Driven {
-            objects: samples.len() as u32,
-            wall: samples
-                .last()
-                .map_or_else(Default::default, |last| last.ended),
-            samples: vec![samples],
-        });
+        let (count, last) = (samples.len() as u32, samples.last());
+        let wall = last.map_or_else(Default::default, |last| last.ended);
+        tally.add(Driven::of_one(samples, count, wall));
         deep.bare.push((read, tally));
     }
     deep.plain_bytes = answer["plain_bytes"].as_u64();

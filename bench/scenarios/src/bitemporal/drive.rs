@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use measure::connection::Connection;
+use measure::costs::Spent;
 use measure::threads::together;
 
 use crate::run::Sample;
@@ -29,6 +30,20 @@ pub struct Driven {
     pub objects: u32,
     /// From the common beginning to the last answer.
     pub wall: Duration,
+    /// What the server's side has spent meanwhile, where that was counted.
+    pub spent: Option<Spent>,
+}
+
+impl Driven {
+    /// What one client saw, beside no server.
+    pub fn of_one(samples: Vec<Sample>, objects: u32, wall: Duration) -> Driven {
+        Driven {
+            samples: vec![samples],
+            objects,
+            wall,
+            spent: None,
+        }
+    }
 }
 
 /// Sends the calls of each client over its connection.
@@ -48,6 +63,7 @@ pub fn drive(connections: &mut [Connection], calls: &[Vec<Call>]) -> Result<Driv
         wall: ended.max().unwrap_or_default(),
         objects: objects.map(|call| call.objects).sum(),
         samples: done,
+        spent: None,
     })
 }
 

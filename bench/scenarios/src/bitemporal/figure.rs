@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use measure::costs::Spent;
 use measure::percentile::{Sorted, median};
 
 use super::drive::Driven;
@@ -22,6 +23,10 @@ pub struct Tally {
     pub samples: Vec<Sample>,
     /// The time of all runs.
     pub wall: Duration,
+    /// What the server's side has spent in those runs in which that was counted, and the objects
+    /// of these.
+    spent: Spent,
+    spent_on: f64,
 }
 
 impl Tally {
@@ -35,6 +40,10 @@ impl Tally {
         let rates: Vec<f64> = driven.samples.iter().map(rate).collect();
         let all = objects * rates.len() as f64;
         self.rates_of_all.push(all / driven.wall.as_secs_f64());
+        if let Some(spent) = driven.spent {
+            self.spent = self.spent.and(spent);
+            self.spent_on += all;
+        }
         self.rates_of_runs.extend(median(rates.iter().copied()));
         self.rates.extend(rates);
         let begun = self.wall;
@@ -53,6 +62,14 @@ impl Tally {
     /// Objects a second of all clients together: the median of all runs.
     pub fn all(&self) -> Option<f64> {
         median(self.rates_of_all.iter().copied())
+    }
+
+    /// Processor time of an object on the server's side, in microseconds: of the node, and of its
+    /// database; `None` where it was not counted.
+    pub fn cpu(&self) -> (Option<f64>, Option<f64>) {
+        let each = |us: f64| (self.spent_on > 0.0).then(|| us / self.spent_on);
+        let backends = self.spent.backends_us.and_then(each);
+        (each(self.spent.node_us), backends)
     }
 
     /// The rate of every second run to that of the others: what the same thing measured twice
@@ -97,6 +114,7 @@ mod tests {
             samples,
             objects,
             wall,
+            spent: None,
         }
     }
 

@@ -83,11 +83,7 @@ pub fn points(
                 samples.push(Sample { ended, took });
             }
             if slice > 0 {
-                tally.add(Driven {
-                    samples: vec![samples],
-                    objects: each,
-                    wall: ended,
-                });
+                tally.add(Driven::of_one(samples, each, ended));
             }
         }
     }

@@ -25,15 +25,16 @@ use anyhow::{Context, Result};
 use engine::Clock;
 use indicatif::{ProgressBar, ProgressStyle};
 use measure::awake::Awake;
-use measure::connection::{Access, Connection};
+use measure::connection::Connection;
 use measure::cores::Cores;
 use measure::disk;
 use measure::early_end::EarlyEnd;
+use measure::live::LiveServer;
 use measure::percentile::median;
 use measure::record::{WrittenReport, prepare};
+use measure::tasks::TaskChild;
 use model::Timestamp;
 
-use self::bare::Bare;
 use self::change::Change;
 use self::deep::Deep;
 use self::drive::{Driven, drive};
@@ -44,6 +45,8 @@ use super::stage::Stage;
 
 /// Syncs that are timed beside each run.
 const SYNCS: usize = 20;
+/// What the data directory of the published workload, or its schema, is called.
+const OBJECTS: &str = "objects";
 /// Clients of a run have numbers below this.
 pub const CLIENTS_MAX: u32 = 64;
 
@@ -67,6 +70,9 @@ pub struct Options {
     pub is_quick: bool,
     /// The same by hand-written statements, where it is built.
     pub bare: Option<PathBuf>,
+    /// A database for a second store, by its URL without a schema; measured in turns with the one
+    /// in a data directory.
+    pub database: Option<String>,
     /// Where data directories are made and removed.
     pub scratch: PathBuf,
     /// The folder of reports; created if absent.
@@ -82,18 +88,27 @@ pub struct Options {
 /// Everything that was measured.
 #[derive(Default)]
 pub struct Measured {
-    /// What the hand-written statements run on, where there are any.
-    pub bare: Option<String>,
+    /// With the store in a data directory.
+    pub directory: StoreSide,
+    /// With the store in a database of a server, where one was named.
+    pub database: Option<StoreSide>,
     /// The file system of the scratch folder.
     pub file_system: String,
     /// Whether loops kept the cores awake while one client asked.
     pub is_kept_awake: bool,
+    /// What keeping history costs a change.
+    pub change: Change,
+}
+
+/// What was measured with the store in one place.
+#[derive(Default)]
+pub struct StoreSide {
+    /// What the hand-written statements run on, where there are any.
+    pub bare: Option<String>,
     /// The published workload, for each number of clients.
     pub crowds: Vec<Crowd>,
     /// Rows with many versions.
     pub deep: Deep,
-    /// What keeping history costs a change.
-    pub change: Change,
 }
 
 /// So many clients at once.
@@ -132,6 +147,35 @@ impl Crowd {
     }
 }
 
+/// What works on one side.
+struct RunningSide<'a> {
+    database: Option<&'a str>,
+    bare: Option<TaskChild>,
+    side: StoreSide,
+}
+
+impl<'a> RunningSide<'a> {
+    fn begin(
+        options: &Options,
+        stage: &Stage,
+        database: Option<&'a str>,
+    ) -> Result<RunningSide<'a>> {
+        let bare = options.bare.as_ref();
+        let bare = bare.map(|program| bare::start(program, stage.folder(), database));
+        let bare = bare.transpose()?;
+        let side = StoreSide {
+            bare: bare.as_ref().map(|bare| bare.name.clone()),
+            crowds: options.clients.iter().copied().map(Crowd::new).collect(),
+            deep: Deep::default(),
+        };
+        Ok(RunningSide {
+            database,
+            bare,
+            side,
+        })
+    }
+}
+
 /// Measures, and writes report, page and samples.
 ///
 /// # Errors
@@ -139,27 +183,36 @@ impl Crowd {
 pub fn run(options: &Options) -> Result<WrittenReport> {
     prepare(&options.out)?;
     let stage = Stage::empty(&options.binary, &options.scratch)?;
-    let mut bare = match &options.bare {
-        Some(program) => Some(Bare::start(program, stage.folder())?),
-        None => None,
-    };
-    let mut measured = Measured {
-        bare: bare.as_ref().map(|bare| bare.name.clone()),
-        file_system: disk::file_system(stage.folder()),
-        is_kept_awake: Awake::begin().is_ok(),
-        ..Measured::default()
-    };
+    let mut sides = vec![RunningSide::begin(options, &stage, None)?];
+    if let Some(url) = &options.database {
+        sides.push(RunningSide::begin(options, &stage, Some(url))?);
+    }
+    let file_system = disk::file_system(stage.folder());
+    let is_kept_awake = Awake::begin().is_ok();
     eprintln!(
         "{} new objects a client, {} runs after {} untimed ones …",
         options.objects, options.runs, options.warmups
     );
-    measured.crowds = crowds(options, &stage, bare.as_mut())?;
+    crowds(options, &stage, &mut sides)?;
+    for running in &mut sides {
+        options.stop.check()?;
+        let bare = running.bare.as_mut();
+        running.side.deep = deep::measure(options, &stage, running.database, bare)?;
+    }
     options.stop.check()?;
-    measured.deep = deep::measure(options, &stage, bare.as_mut())?;
-    drop(bare);
+    let mut sides = sides.into_iter().map(|running| running.side);
+    let measured = Measured {
+        directory: sides.next().unwrap_or_default(),
+        database: sides.next(),
+        file_system,
+        is_kept_awake,
+        change: change::measure(options, &stage)?,
+    };
     options.stop.check()?;
-    measured.change = change::measure(options, &stage)?;
-    options.stop.check()?;
+    if measured.database.is_some() {
+        let schemas = [OBJECTS, deep::SCHEMA].map(Stage::schema).join(" and ");
+        eprintln!("The schemas {schemas} are left in the database.");
+    }
     let report = report::Report {
         options,
         measured: &measured,
@@ -168,51 +221,67 @@ pub fn run(options: &Options) -> Result<WrittenReport> {
     write(&options.out, options.started, &run, text, report.summary())
 }
 
-/// The published workload, all numbers of clients in turns.
-fn crowds(options: &Options, stage: &Stage, mut bare: Option<&mut Bare>) -> Result<Vec<Crowd>> {
-    let server = stage.start("objects", &Cores::all()?, &[])?;
-    let access = server.access.clone();
-    objects::create(&access)?;
-    let mut crowds: Vec<Crowd> = options.clients.iter().copied().map(Crowd::new).collect();
+/// The published workload, all sides and numbers of clients in turns.
+fn crowds(options: &Options, stage: &Stage, sides: &mut [RunningSide<'_>]) -> Result<()> {
+    let mut servers = Vec::new();
+    for running in sides.iter() {
+        let server = stage.start_in(running.database, OBJECTS, &Cores::all()?, &[])?;
+        objects::create(&server.access)?;
+        servers.push(server);
+    }
+    let count = options.clients.len();
     let all = options.warmups + options.runs;
-    let bar = progress(u64::from(all) * crowds.len() as u64);
+    let bar = progress(u64::from(all) * (count * sides.len()) as u64);
     for run in 0..all {
-        for (turn, crowd) in crowds.iter_mut().enumerate() {
-            options.stop.check()?;
+        for turn in 0..count {
             // Each set of objects is written once.
-            let number = (u64::from(run) * options.clients.len() as u64 + turn as u64)
-                * u64::from(CLIENTS_MAX)
-                * 2;
-            let syncs = disk::syncs(stage.folder(), SYNCS)?;
-            let ours = ours(&access, crowd.clients, number, options.objects);
-            let ours = ours.with_context(|| format!("{} clients", crowd.clients))?;
-            let theirs = match &mut bare {
-                Some(bare) => bare.run(number, crowd.clients, options.objects)?,
-                None => Vec::new(),
-            };
-            bar.inc(1);
-            if run < options.warmups {
-                continue;
-            }
-            crowd
-                .syncs
-                .extend(syncs.into_iter().map(Duration::from_nanos));
-            for (tally, driven) in crowd.ours.iter_mut().zip(ours) {
-                tally.add(driven);
-            }
-            for (op, driven) in theirs {
-                let place = Op::ALL.iter().position(|known| *known == op);
-                crowd.bare[place.expect("every operation stands in the list")].add(driven);
+            let number = (u64::from(run) * count as u64 + turn as u64) * u64::from(CLIENTS_MAX) * 2;
+            for (running, server) in sides.iter_mut().zip(&servers) {
+                options.stop.check()?;
+                let is_timed = run >= options.warmups;
+                one_turn(options, stage, (running, server), (turn, number), is_timed)?;
+                bar.inc(1);
             }
         }
     }
     bar.finish_and_clear();
-    server.stop()?;
-    Ok(crowds)
+    servers.into_iter().try_for_each(LiveServer::stop)
+}
+
+/// One run of one number of clients on one side.
+fn one_turn(
+    options: &Options,
+    stage: &Stage,
+    (running, server): (&mut RunningSide<'_>, &LiveServer),
+    (turn, number): (usize, u64),
+    is_timed: bool,
+) -> Result<()> {
+    let crowd = &mut running.side.crowds[turn];
+    let syncs = disk::syncs(stage.folder(), SYNCS)?;
+    let ours = ours(server, crowd.clients, number, options.objects);
+    let ours = ours.with_context(|| format!("{} clients", crowd.clients))?;
+    let theirs = match &mut running.bare {
+        Some(bare) => bare::run(bare, number, crowd.clients, options.objects)?,
+        None => Vec::new(),
+    };
+    if !is_timed {
+        return Ok(());
+    }
+    let syncs = syncs.into_iter().map(Duration::from_nanos);
+    crowd.syncs.extend(syncs);
+    for (tally, driven) in crowd.ours.iter_mut().zip(ours) {
+        tally.add(driven);
+    }
+    for (op, driven) in theirs {
+        let place = Op::ALL.iter().position(|known| *known == op);
+        crowd.bare[place.expect("every operation stands in the list")].add(driven);
+    }
+    Ok(())
 }
 
 /// One run of `clients`: every operation after the other, each begun by all at once.
-fn ours(access: &Access, clients: u32, number: u64, objects: u32) -> Result<Vec<Driven>> {
+fn ours(server: &LiveServer, clients: u32, number: u64, objects: u32) -> Result<Vec<Driven>> {
+    let (access, costs) = (&server.access, server.costs());
     let mut connections = Vec::new();
     for _ in 0..clients {
         connections.push(Connection::open(access.address)?);
@@ -231,7 +300,9 @@ fn ours(access: &Access, clients: u32, number: u64, objects: u32) -> Result<Vec<
         } else {
             None
         };
-        let driven = drive(&mut connections, &calls).with_context(|| op.title())?;
+        let meter = costs.begin()?;
+        let mut driven = drive(&mut connections, &calls).with_context(|| op.title())?;
+        driven.spent = Some(meter.spent()?);
         drop(awake);
         all.push(driven);
     }

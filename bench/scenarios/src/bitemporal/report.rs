@@ -15,10 +15,12 @@ use super::figure::Tally;
 use super::objects::Op;
 use super::published::{COLUMNS, published};
 use super::target::{Target, targets};
-use super::{Crowd, Measured, Options};
+use super::{Crowd, Measured, Options, StoreSide};
 use crate::report_head::{Pairs, ReportHead, mode};
 use crate::run::{Group, Role, Run, Series, Table, milli};
 
+/// What titles of a store in a database end in.
+const ON_POSTGRES: &str = ", on PostgreSQL";
 const TITLE: &str = "Two time axes: the published workload";
 const METHOD: &str = "\
      The workload that TwiceDB publishes. In each run every client writes so many new objects \
@@ -99,7 +101,12 @@ impl Report<'_> {
     fn parameters(&self) -> Pairs {
         let (options, measured) = (self.options, self.measured);
         let clients: Vec<String> = options.clients.iter().map(u32::to_string).collect();
-        let bare = measured.bare.as_deref().unwrap_or("not measured here");
+        let bare = |side: &StoreSide| side.bare.clone();
+        let absent = || "not measured here".to_owned();
+        let postgres = match &measured.database {
+            Some(side) => bare(side).unwrap_or_else(|| "measured".to_owned()),
+            None => "not measured here: see --database".to_owned(),
+        };
         let mut all = vec![
             (
                 "mode",
@@ -113,12 +120,16 @@ impl Report<'_> {
             ("rows", json!(options.rows)),
             ("versions", json!(options.versions)),
             ("durability", json!("full")),
-            ("hand_written", json!(bare)),
-            ("postgresql", json!("not measured here: no such store yet")),
+            (
+                "hand_written",
+                json!(bare(&measured.directory).unwrap_or_else(absent)),
+            ),
+            ("postgresql", json!(postgres)),
             ("file_system", json!(measured.file_system)),
             ("kept_awake", json!(measured.is_kept_awake)),
         ];
-        let syncs = measured.crowds.iter().flat_map(|crowd| &crowd.syncs);
+        let syncs = measured.directory.crowds.iter();
+        let syncs = syncs.flat_map(|crowd| &crowd.syncs);
         if let Some(sync) = median(syncs.copied()) {
             all.push(("sync_p50_us", json!(milli(us(sync)))));
         }
@@ -127,9 +138,22 @@ impl Report<'_> {
 
     fn tables(&self) -> Vec<Table> {
         let mut all = vec![self.targets()];
-        all.extend(self.measured.crowds.iter().map(|crowd| self.beside(crowd)));
-        all.push(self.figures());
-        all.push(self.of_deep());
+        let Measured {
+            directory,
+            database,
+            ..
+        } = self.measured;
+        let crowds = directory.crowds.iter().enumerate();
+        all.extend(crowds.map(|(place, crowd)| self.beside(place, crowd)));
+        all.push(figures(directory, ""));
+        all.extend(database.iter().map(|side| figures(side, ON_POSTGRES)));
+        all.extend(database.iter().map(|side| processor(directory, side)));
+        all.push(self.of_deep(&directory.deep, ""));
+        all.extend(
+            database
+                .iter()
+                .map(|side| self.of_deep(&side.deep, ON_POSTGRES)),
+        );
         all.push(self.of_change());
         all
     }
@@ -139,7 +163,7 @@ impl Report<'_> {
             let word = target.word().to_owned();
             vec![target.what, target.wanted, target.got, word]
         };
-        let syncs = self.measured.crowds.iter().filter_map(|crowd| {
+        let syncs = self.measured.directory.crowds.iter().filter_map(|crowd| {
             let sync = crowd.sync()?;
             Some(format!("{:.2} ms beside {}", us(sync) / 1e3, people(crowd)))
         });
@@ -159,10 +183,10 @@ impl Report<'_> {
         }
     }
 
-    /// Ours and the hand-written statements beside what was published.
-    fn beside(&self, crowd: &Crowd) -> Table {
+    /// Ours and the hand-written statements beside what was published; the crowd at this place.
+    fn beside(&self, place: usize, crowd: &Crowd) -> Table {
         let published = published();
-        let own = |name: String, pick: fn(&Crowd, Op) -> &Tally| {
+        let own = |name: String, crowd: &Crowd, pick: fn(&Crowd, Op) -> &Tally| {
             let cells = COLUMNS.map(|op| {
                 let tally = pick(crowd, op);
                 let rates = tally.each().zip(tally.at(990));
@@ -172,11 +196,20 @@ impl Report<'_> {
             });
             [vec![name], cells.to_vec()].concat()
         };
-        let mut rows = vec![own("Tidemark, measured".to_owned(), |crowd, op| {
-            crowd.of(op).0
-        })];
-        if let Some(bare) = &self.measured.bare {
-            rows.push(own(format!("{bare}, measured"), |crowd, op| crowd.of(op).1));
+        let mut rows = Vec::new();
+        let sides = [
+            (Some(&self.measured.directory), ""),
+            (self.measured.database.as_ref(), ON_POSTGRES),
+        ];
+        for (side, place_of_store) in sides {
+            let Some(side) = side else { continue };
+            let crowd = &side.crowds[place];
+            let name = format!("Tidemark{place_of_store}, measured");
+            rows.push(own(name, crowd, |crowd, op| crowd.of(op).0));
+            if let Some(bare) = &side.bare {
+                let name = format!("{bare}, measured");
+                rows.push(own(name, crowd, |crowd, op| crowd.of(op).1));
+            }
         }
         let quoted = published.systems.into_iter();
         let quoted = quoted.filter(|system| system.clients == crowd.clients);
@@ -196,32 +229,7 @@ impl Report<'_> {
         }
     }
 
-    fn figures(&self) -> Table {
-        let rows = self.measured.crowds.iter().flat_map(|crowd| {
-            Op::ALL.into_iter().map(move |op| {
-                let (ours, bare) = crowd.of(op);
-                let mut row = vec![op.title().to_owned(), crowd.clients.to_string()];
-                row.extend([shown(ours.each()), shown(ours.all())]);
-                row.extend([500, 900, 990, 999].map(|at| shown(ours.at(at).map(us))));
-                row.push(ratio(ours.again()));
-                row.extend([shown(bare.each()), shown(bare.at(990).map(us))]);
-                row
-            })
-        });
-        Table {
-            title: "Every operation".to_owned(),
-            heads: heads(
-                "operation|clients|objects/s, each|objects/s, all|p50 µs|p90 µs|p99 µs|p99.9 µs\
-                 |A/A|hand-written, each|hand-written, p99 µs",
-            ),
-            rows: rows.collect(),
-            note: "A request of a batch holds 100 objects, one that reads all holds all."
-                .to_owned(),
-        }
-    }
-
-    fn of_deep(&self) -> Table {
-        let deep = &self.measured.deep;
+    fn of_deep(&self, deep: &Deep, place: &str) -> Table {
         let cells = |name: &str, tally: &Tally, bare: Option<&Tally>| {
             let mut row = vec![name.to_owned(), shown(tally.each())];
             row.extend([500, 900, 990].map(|at| tenths(tally.at(at).map(us))));
@@ -235,26 +243,28 @@ impl Report<'_> {
             .map(|(read, tally)| cells(read.title(), tally, bare_of(deep, read)))
             .collect();
         let [now, past] = &deep.inside;
-        rows.push(cells("one row, now, inside the process", now, None));
-        rows.push(cells(
-            "one row, as of the past, inside the process",
-            past,
-            None,
-        ));
+        let inside = [
+            ("one row, now, inside the process", now),
+            ("one row, as of the past, inside the process", past),
+        ];
+        let inside = inside.iter().filter(|(_, tally)| !tally.samples.is_empty());
+        rows.extend(inside.map(|(name, tally)| cells(name, tally, None)));
         let plain = deep.plain_bytes.map_or(String::new(), |plain| {
-            format!(" A plain table of the same rows takes {:.1} MB.", mb(plain))
+            format!("A plain table of the same rows takes {:.1} MB. ", mb(plain))
+        });
+        let bytes = deep.bytes.map_or(String::new(), |bytes| {
+            format!("The database takes {:.1} MB. ", mb(bytes))
         });
         Table {
             title: format!(
-                "{} rows of {} versions",
+                "{} rows of {} versions{place}",
                 self.options.rows, self.options.versions
             ),
             heads: heads("read|rows/s|p50 µs|p90 µs|p99 µs|A/A|hand-written, p50 µs"),
             rows,
             note: format!(
-                "The database takes {:.1} MB.{plain} While the versions were made, {:.0} rows were \
-                 changed a second, 100 a request.",
-                mb(deep.bytes),
+                "{bytes}{plain}While the versions were made, {:.0} rows were changed a second, 100 \
+                 a request.",
                 deep.changes_per_s
             ),
         }
@@ -284,14 +294,28 @@ impl Report<'_> {
 
     fn groups(&self) -> Result<Vec<Group>> {
         let mut groups = Vec::new();
-        for crowd in &self.measured.crowds {
+        let Measured {
+            directory,
+            database,
+            ..
+        } = self.measured;
+        for (place, crowd) in directory.crowds.iter().enumerate() {
             for op in Op::ALL {
                 let (ours, bare) = crowd.of(op);
                 let named = ("tidemark", "Tidemark", Role::Subject);
                 let mut all = vec![series(named, crowd.clients, ours)?];
-                if let (Some(name), false) = (&self.measured.bare, bare.samples.is_empty()) {
+                if let (Some(name), false) = (&directory.bare, bare.samples.is_empty()) {
                     let named = ("bare", name.as_str(), Role::Reference);
                     all.push(series(named, crowd.clients, bare)?);
+                }
+                if let Some(side) = database {
+                    let (there, bare) = side.crowds[place].of(op);
+                    let named = ("postgres", "Tidemark on PostgreSQL", Role::Other);
+                    all.push(series(named, crowd.clients, there)?);
+                    if let (Some(name), false) = (&side.bare, bare.samples.is_empty()) {
+                        let named = ("bare_postgres", name.as_str(), Role::Other);
+                        all.push(series(named, crowd.clients, bare)?);
+                    }
                 }
                 groups.push(Group {
                     key: format!("{}_{}", op.key(), crowd.clients),
@@ -341,7 +365,7 @@ impl Report<'_> {
 
     /// The first one is what the others are compared with.
     fn of_reads(&self, key: &str, title: &str, reads: &[Read]) -> Result<Group> {
-        let deep = &self.measured.deep;
+        let deep = &self.measured.directory.deep;
         let mut all = Vec::new();
         for (place, read) in reads.iter().enumerate() {
             let role = match (place, read) {
@@ -351,6 +375,12 @@ impl Report<'_> {
             };
             let tally = deep.of(*read).context("a read is missing")?;
             all.push(series((read.key(), read.title(), role), 1, tally)?);
+            let there = self.measured.database.as_ref();
+            if let Some(tally) = there.and_then(|side| side.deep.of(*read)) {
+                let (key, title) = (read.key(), read.title());
+                let named = (format!("postgres_{key}"), format!("{title}{ON_POSTGRES}"));
+                all.push(series((&named.0, &named.1, Role::Other), 1, tally)?);
+            }
             if let Some(bare) = bare_of(deep, *read) {
                 let named = format!("{}, hand-written", read.title());
                 let key = format!("bare_{}", read.key());
@@ -367,6 +397,60 @@ impl Report<'_> {
             cores: None,
             series: all,
         })
+    }
+}
+
+/// Every operation on one side.
+fn figures(side: &StoreSide, place: &str) -> Table {
+    let rows = side.crowds.iter().flat_map(|crowd| {
+        Op::ALL.into_iter().map(move |op| {
+            let (ours, bare) = crowd.of(op);
+            let mut row = vec![op.title().to_owned(), crowd.clients.to_string()];
+            row.extend([shown(ours.each()), shown(ours.all())]);
+            row.extend([500, 900, 990, 999].map(|at| shown(ours.at(at).map(us))));
+            row.push(ratio(ours.again()));
+            row.extend([shown(bare.each()), shown(bare.at(990).map(us))]);
+            row
+        })
+    });
+    Table {
+        title: format!("Every operation{place}"),
+        heads: heads(
+            "operation|clients|objects/s, each|objects/s, all|p50 µs|p90 µs|p99 µs|p99.9 µs\
+             |A/A|hand-written, each|hand-written, p99 µs",
+        ),
+        rows: rows.collect(),
+        note: "A request of a batch holds 100 objects, one that reads all holds all.".to_owned(),
+    }
+}
+
+/// What an object costs on both sides.
+fn processor(directory: &StoreSide, database: &StoreSide) -> Table {
+    let pairs = directory.crowds.iter().zip(&database.crowds);
+    let rows = pairs.flat_map(|(here, there)| {
+        Op::ALL.into_iter().map(move |op| {
+            let (own, _) = here.of(op).0.cpu();
+            let (node, backends) = there.of(op).0.cpu();
+            let both = node.zip(backends).map(|(node, backends)| node + backends);
+            let mut row = vec![op.title().to_owned(), here.clients.to_string()];
+            row.extend([own, node, backends].map(tenths));
+            // Of a run as short as a trial, the kernel may have counted nothing.
+            let counted = own.filter(|own| *own > 0.0);
+            row.push(ratio(both.zip(counted).map(|(both, own)| both / own)));
+            row
+        })
+    });
+    Table {
+        title: "Processor time of an object".to_owned(),
+        heads: heads(
+            "operation|clients|data directory, µs|on PostgreSQL: node, µs\
+             |on PostgreSQL: backends, µs|both to the directory",
+        ),
+        rows: rows.collect(),
+        note: "By the kernel's count in hundredths of a second, over all timed runs. Backends are \
+               all processes of PostgreSQL's server, where it runs on this machine and is reached \
+               by its socket."
+            .to_owned(),
     }
 }
 

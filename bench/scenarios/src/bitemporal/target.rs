@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::deep::{Deep, Read, VERSIONS_LONG};
 use super::figure::Tally;
 use super::objects::Op;
-use super::{Crowd, Measured, Options};
+use super::{Crowd, Measured, Options, StoreSide};
 
 /// Versions for which the first limit of a list as of the past is stated.
 const VERSIONS_FEW: u32 = 5;
@@ -78,7 +78,7 @@ impl Target {
 /// All targets, in the order of the page that states them.
 pub fn targets(options: &Options, measured: &Measured) -> Vec<Target> {
     let of = |clients: u32| {
-        let mut crowds = measured.crowds.iter();
+        let mut crowds = measured.directory.crowds.iter();
         crowds.find(|crowd| crowd.clients == clients)
     };
     let (one, eight) = (of(1), of(8));
@@ -91,13 +91,15 @@ pub fn targets(options: &Options, measured: &Measured) -> Vec<Target> {
         (Some(one), Some(eight)) => all.extend(of_eight(one, eight)),
         _ => all.push(Target::absent("eight clients", "–", "see --clients")),
     }
-    all.extend(of_deep(options, measured));
-    let store = "there is no such store yet";
-    all.push(Target::absent(
-        "PostgreSQL behind it",
-        "≥ 0.6x of its own reads",
-        store,
-    ));
+    all.extend(of_deep(options, &measured.directory.deep, ""));
+    match &measured.database {
+        Some(side) => all.extend(of_database(options, side)),
+        None => all.push(Target::absent(
+            "PostgreSQL behind it",
+            "≥ 0.6x of its own reads",
+            "see --database",
+        )),
+    }
     all.push(Target::new(
         "a change, CPU of the server, to one without history",
         Limit::Times(1.1),
@@ -179,15 +181,40 @@ fn of_eight(one: &Crowd, crowd: &Crowd) -> Vec<Target> {
     all
 }
 
-fn of_deep(options: &Options, measured: &Measured) -> Vec<Target> {
-    let deep: &Deep = &measured.deep;
+/// The store in a database beside hand-written statements there, by one client; and how reads of
+/// the past stand to those of now.
+fn of_database(options: &Options, side: &StoreSide) -> Vec<Target> {
+    let crowd = side.crowds.iter().find(|crowd| crowd.clients == 1);
+    let share = |op| {
+        let (ours, bare) = crowd?.of(op);
+        Some(ours.each()? / bare.each()?)
+    };
+    let reads = [Op::ReadAll, Op::ReadBatch, Op::ByKey, Op::ById];
+    let reads = reads.map(|op| (op, 0.6));
+    let writes = [(Op::WriteOne, 1.0), (Op::WriteBatch, 0.4)];
+    let absent = "not measured here: see --bare and --clients";
+    let beside = [&reads[..], &writes[..]].concat().into_iter();
+    let beside = beside.map(|(op, least)| {
+        let what = format!(
+            "{}, on PostgreSQL, to hand-written statements there",
+            op.title()
+        );
+        Target::new(what, Limit::Share(least), share(op), absent)
+    });
+    beside
+        .chain(of_deep(options, &side.deep, ", on PostgreSQL"))
+        .collect()
+}
+
+/// What only a file tells, and what is read inside this process, is not stated elsewhere.
+fn of_deep(options: &Options, deep: &Deep, place: &str) -> Vec<Target> {
     let p50 = |tally: &Tally| tally.at(500).map(ms);
     let of = |read| deep.of(read).and_then(p50);
     let ratio = |one: Option<f64>, other: Option<f64>| Some(one? / other?);
     let [inside_now, inside_past] = deep.inside.each_ref().map(p50);
     let versions = options.versions;
     let most = |read: Read, bound, versions| {
-        let what = format!("25 rows as of the past, {versions} versions a row, p50");
+        let what = format!("25 rows as of the past, {versions} versions a row, p50{place}");
         let got = if versions == VERSIONS_FEW || versions == VERSIONS_LONG {
             of(read)
         } else {
@@ -197,32 +224,34 @@ fn of_deep(options: &Options, measured: &Measured) -> Vec<Target> {
         Target::new(what, Limit::Ms(bound), got, absent)
     };
     let no_bare = "not measured here: see --bare";
-    let sizes = deep.plain_bytes.map(|plain| {
+    let sizes = deep.plain_bytes.and_then(|plain| {
         let plain = plain as f64 * f64::from(versions + 1);
-        deep.bytes as f64 / plain
+        Some(deep.bytes? as f64 / plain)
     });
-    vec![
+    let mut all = vec![
         Target::new(
-            "one row as of the past to one of now, over HTTP, p50",
+            format!("one row as of the past to one of now, over HTTP, p50{place}"),
             Limit::Times(1.3),
             ratio(of(Read::PointAsOf), of(Read::PointNow)),
             NOTHING,
         ),
         Target::new(
-            "the same inside the process, p50",
-            Limit::Times(2.5),
-            ratio(inside_past, inside_now),
-            NOTHING,
-        ),
-        Target::new(
-            format!("25 rows of now, {versions} versions a row to one, p50"),
+            format!("25 rows of now, {versions} versions a row to one, p50{place}"),
             Limit::Times(1.2),
             ratio(of(Read::ListNow), of(Read::ListPlain)),
             NOTHING,
         ),
         most(Read::ListAsOf, 5.0, versions),
         most(Read::ListLong, 10.0, VERSIONS_LONG),
-        Target::new(
+    ];
+    if deep.bytes.is_some() {
+        let inside = Target::new(
+            "the same inside the process, p50",
+            Limit::Times(2.5),
+            ratio(inside_past, inside_now),
+            NOTHING,
+        );
+        let sizes = Target::new(
             format!(
                 "bytes, to {} plain tables with the same indexes",
                 versions + 1
@@ -230,8 +259,11 @@ fn of_deep(options: &Options, measured: &Measured) -> Vec<Target> {
             Limit::Times(1.3),
             sizes,
             no_bare,
-        ),
-    ]
+        );
+        all.insert(1, inside);
+        all.push(sizes);
+    }
+    all
 }
 
 #[cfg(test)]

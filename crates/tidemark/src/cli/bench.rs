@@ -19,13 +19,14 @@ use measure::early_end::EarlyEnd;
 use measure::record::WrittenReport;
 use scenarios::floor::{self, FloorHead};
 use scenarios::record;
+use scenarios::two_servers::TwoServers;
 use scenarios::{Until, compare, gallery, load, prices, ttl};
 use server::serve::cores;
 
 use super::connection::with_access;
 use super::signals::StopSignals;
 use super::{Outside, runtime, say};
-use crate::config::{ConnectionArgs, listen_address, search_path};
+use crate::config::{ConnectionArgs, database_url, listen_address, search_path};
 
 /// Each figure of the load test: as the fixed form has it, and for trying it.
 const FULL_DURATION_S: u64 = 20;
@@ -132,6 +133,11 @@ pub enum BenchCommand {
 pub struct TtlArgs {
     #[command(flatten)]
     connection: ConnectionArgs,
+    /// Start two servers of this program in place of the one that runs: one on a new data
+    /// directory, and one with its store in this PostgreSQL database, in a schema that is left
+    /// there. The second has three phases of its own, and processor time is counted
+    #[arg(long, value_name = "URL")]
+    database: Option<String>,
     /// Timed calls of each phase, of all connections together; the published run has 100000
     #[arg(long, value_name = "N", default_value_t = 20_000)]
     #[arg(allow_negative_numbers = true, value_parser = between::<2, CALLS_MAX>())]
@@ -302,8 +308,9 @@ fn measure(args: TtlArgs, outside: &Outside) -> Result<()> {
         (Until::Elapsed(_), None) => ROUNDS,
     };
     let prices = prices::read(args.prices.as_deref())?;
-    let options = |access: &Access| ttl::Options {
+    let options = |access: &Access, beside: Option<ttl::SecondServer>| ttl::Options {
         access: access.clone(),
+        beside,
         until,
         warmup: args.warmup as usize,
         rounds: rounds as usize,
@@ -314,9 +321,17 @@ fn measure(args: TtlArgs, outside: &Outside) -> Result<()> {
         started: outside.clock.now(),
         silent_max: ttl::SILENT_MAX,
     };
+    if let Some(url) = bench_database(args.database.clone())? {
+        let binary = std::env::current_exe().context("where is this program?")?;
+        let folder = binary.parent().context("a file is in a folder")?;
+        let servers = TwoServers::start(&binary, folder, &url, args.rows)?;
+        let options = options(&servers.access()?, Some(servers.beside()?));
+        let written = runtime()?.block_on(ttl::run(&options))?;
+        return show_written(&written);
+    }
     let lender = ("tidemark bench", &*outside.clock);
     let written = with_access(&args.connection, lender, |access| {
-        runtime()?.block_on(ttl::run(&options(access)))
+        runtime()?.block_on(ttl::run(&options(access, None)))
     })?;
     show_written(&written)
 }
@@ -472,6 +487,20 @@ fn between<const MIN: i64, const MAX: i64>() -> RangedI64ValueParser<u32> {
 /// A whole number of at least `MIN`.
 fn at_least<const MIN: i64>() -> RangedI64ValueParser<u32> {
     clap::value_parser!(u32).range(MIN..)
+}
+
+/// A database in which a benchmark makes schemas of its own, where one is named.
+///
+/// # Errors
+/// When it is no URL of a database, or names a schema.
+fn bench_database(url: Option<String>) -> Result<Option<String>> {
+    if let Some(text) = &url {
+        database_url(text)?;
+        if text.contains("schema=") {
+            bail!("--database names a schema; a benchmark makes its own");
+        }
+    }
+    Ok(url)
 }
 
 fn header(text: &str) -> Result<(HeaderName, HeaderValue), String> {

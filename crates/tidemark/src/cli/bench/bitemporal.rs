@@ -7,7 +7,7 @@ use clap::Args;
 use measure::early_end::EarlyEnd;
 use scenarios::bitemporal::{self, CLIENTS_MAX, Options};
 
-use super::{Outside, at_least, each_once, show_written, until_stopped};
+use super::{Outside, at_least, bench_database, each_once, show_written, until_stopped};
 
 /// What is measured by default, and for trying it.
 const FULL: Sizes = Sizes {
@@ -60,6 +60,10 @@ pub struct BitemporalArgs {
     /// measured]
     #[arg(long, value_name = "FILE")]
     bare: Option<PathBuf>,
+    /// Measure a server with its store in this PostgreSQL database, too, in turns with the one on a
+    /// data directory. Its schemas are new, named `bench_…`, and left there
+    #[arg(long, value_name = "URL")]
+    database: Option<String>,
     /// Where data directories are made and removed: on the disk to be measured
     ///
     /// [default: the folder of this program]
@@ -96,6 +100,7 @@ pub fn run(args: BitemporalArgs, outside: &Outside) -> Result<()> {
         versions: args.versions,
         is_quick: args.quick,
         bare: args.bare,
+        database: bench_database(args.database)?,
         scratch: args.scratch.unwrap_or(folder),
         out: args.out,
         started: outside.clock.now(),
