@@ -226,7 +226,9 @@ fn rows(site: &Site) -> Attempt {
         after.counts.insert("n".to_owned(), 7);
         db.insert("n", note("n"))
     };
-    COUNTERS.iter().for_each(|id| after.add_one(id));
+    for id in COUNTERS {
+        after.add_one(id);
+    }
     let batches = vec![
         db.batch(vec![site.increment("a")]),
         db.batch(vec![passing, site.increment("b")]),
@@ -257,7 +259,9 @@ fn searched(site: &Site) -> Attempt {
         },
         rows_returned_max: 2,
     }));
-    COUNTERS.iter().for_each(|id| after.add_one(id));
+    for id in COUNTERS {
+        after.add_one(id);
+    }
     after.add_one("a");
     let batches = vec![
         db.batch(vec![site.increment("a")]),
