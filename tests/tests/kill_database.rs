@@ -18,6 +18,7 @@ const UNWRITTEN: &str = "/tablesdb/d/tables/u/rows";
 const SYNCED: ClusterSettings<'_> = ClusterSettings {
     syncs: true,
     port: None,
+    data: None,
     further: &[],
 };
 /// Its name in the settings of its primary.
@@ -25,6 +26,7 @@ const STANDBY: &str = "s1";
 const STANDBY_SETTINGS: ClusterSettings<'_> = ClusterSettings {
     syncs: true,
     port: None,
+    data: None,
     further: &["cluster_name=s1", "wal_retrieve_retry_interval=200ms"],
 };
 

@@ -113,11 +113,11 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     for kind in kinds.into_iter().filter(|_| database.is_some()) {
         let database = database.as_ref().context("it is there")?;
         run.take(&format!("{}, on PostgreSQL", kind.title()), |run| {
-            let sites = ["busy", "idle"].map(|name| database.site(&run.scratch, name));
-            for site in &sites {
+            let places = ["busy", "idle"].map(|name| database.site(&run.scratch, name));
+            for site in &places {
                 catalog::furnish(&run.binary, site, expect::ROWS, &indexes)?;
             }
-            let mut figures = beside(run, kind, sites, &sizes)?;
+            let mut figures = beside(run, kind, places, &sizes)?;
             for figure in &mut figures {
                 figure.key.push_str("_postgres");
                 figure.title.push_str(", on PostgreSQL");
@@ -129,8 +129,8 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
 }
 
 /// A server with cached lists, and one without.
-fn beside(run: &Run, kind: Kind, sites: [ServerSite; 2], sizes: &Sizes) -> Result<Vec<Figure>> {
-    let [busy, idle] = sites.map(|site| site.serve(&run.binary, &[]));
+fn beside(run: &Run, kind: Kind, places: [ServerSite; 2], sizes: &Sizes) -> Result<Vec<Figure>> {
+    let [busy, idle] = places.map(|site| site.serve(&run.binary, &[]));
     let (busy, idle) = (busy?, idle?);
     let figures = measure(kind, &busy, &idle, sizes)?;
     busy.stop()?;

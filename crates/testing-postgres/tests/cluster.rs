@@ -10,8 +10,8 @@ use testing_postgres::{Cluster, ClusterEnd, ClusterSettings};
 fn a_cluster_answers_and_leaves_nothing_behind() {
     let settings = ClusterSettings {
         syncs: true,
-        port: None,
         further: &["lock_timeout=7s"],
+        ..ClusterSettings::default()
     };
     let cluster = Cluster::start(&settings).unwrap();
     let show = ["SHOW lock_timeout", "SHOW fsync", "SHOW server_encoding"];
@@ -48,9 +48,8 @@ fn a_shared_cluster_is_one_as_long_as_a_test_holds_it() {
 #[test]
 fn a_setting_that_the_server_refuses_is_quoted() {
     let settings = ClusterSettings {
-        syncs: false,
-        port: None,
         further: &["no_such_setting=1"],
+        ..ClusterSettings::default()
     };
     let error = Cluster::start(&settings).unwrap_err().to_string();
     assert!(error.contains("ended at its start"), "{error}");

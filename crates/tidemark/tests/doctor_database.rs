@@ -93,13 +93,13 @@ fn a_database_that_is_fit_is_found_so_but_for_what_it_lacks() {
 fn a_server_that_could_lose_writes_or_stop_them_is_found() {
     let settings = ClusterSettings {
         syncs: true,
-        port: None,
         further: &[
             "synchronous_commit=off",
             "autovacuum=off",
             "max_connections=40",
             "synchronous_standby_names=ANY 1 (a, b)",
         ],
+        ..ClusterSettings::default()
     };
     let cluster = Cluster::start(&settings).unwrap();
     let slot = "SELECT pg_create_physical_replication_slot('gone', true)";
@@ -283,9 +283,8 @@ fn a_connection_is_encrypted_and_the_server_verified_as_the_url_wants_it() {
     let port = free.local_addr().unwrap().port();
     drop(free);
     let settings = ClusterSettings {
-        syncs: false,
         port: Some(port),
-        further: &[],
+        ..ClusterSettings::default()
     };
     let cluster = Cluster::start(&settings).unwrap();
     let found = |host: &str, mode: &str| {
@@ -336,9 +335,8 @@ fn a_connection_is_encrypted_and_the_server_verified_as_the_url_wants_it() {
 #[test]
 fn a_password_comes_from_the_file_and_is_shown_nowhere() {
     let settings = ClusterSettings {
-        syncs: false,
-        port: None,
         further: &["password_encryption=scram-sha-256"],
+        ..ClusterSettings::default()
     };
     let cluster = Cluster::start(&settings).unwrap();
     let folder = cluster.socket_folder();

@@ -383,7 +383,7 @@ fn installed(port: u16) -> Cluster {
     let settings = ClusterSettings {
         syncs: true,
         port: Some(port),
-        further: &[],
+        ..ClusterSettings::default()
     };
     let cluster = Cluster::start(&settings).unwrap();
     let rules = "local all all trust\nhost all all localhost scram-sha-256\n";

@@ -125,12 +125,12 @@ impl ServerTables {
             ["run = $1", "code = $1", "id = $1", "code = ANY($1::text[])"].map(prepare);
         let (by_run, by_code, by_id, by_codes) = (by_run?, by_code?, by_id?, by_codes?);
         Ok(ServerReader {
+            runtime,
+            client,
             by_run,
             by_code,
             by_id,
             by_codes,
-            runtime,
-            client,
         })
     }
 

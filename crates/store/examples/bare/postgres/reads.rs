@@ -206,7 +206,9 @@ impl BareReader {
                 }
                 BareRead::List { total } => {
                     let (rows, _) = self.list(total).await?;
-                    rows.iter().for_each(|row| copy(row, 0, &mut out));
+                    for row in &rows {
+                        copy(row, 0, &mut out);
+                    }
                 }
             }
             std::hint::black_box(&out);
