@@ -128,10 +128,11 @@ impl Lending {
             standing,
             url: url.clone(),
             password_file,
+            // Behind a change of the schema a read waits as long as its statement may take.
             // A plan made for any values serves where the query decides the index
             // (`query::index_choice`); the others say in their transaction that they need one.
             settings: format!(
-                "SET statement_timeout = {statement_ms}; \
+                "SET statement_timeout = {statement_ms}; SET lock_timeout = 0; \
                  SET idle_in_transaction_session_timeout = {idle_ms}; \
                  SET plan_cache_mode = force_generic_plan; \
                  SET jit = off; SET max_parallel_workers_per_gather = 0; \

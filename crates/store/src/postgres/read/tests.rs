@@ -78,10 +78,10 @@ fn a_read_that_missed_the_error_of_its_transaction_begins_again() {
     assert_eq!(read(0), Ok(()));
 }
 
-/// How long a transaction of a read may wait for its next statement.
-struct IdleLimit;
+/// How long a transaction of a read may wait for its next statement, and a statement for a lock.
+struct Limits;
 
-impl DatabaseRead for IdleLimit {
+impl DatabaseRead for Limits {
     type Answer = String;
 
     fn may_be_short(&self) -> bool {
@@ -95,7 +95,8 @@ impl DatabaseRead for IdleLimit {
         _: ReadPace,
     ) -> ReadFuture<'a, String> {
         Box::pin(async move {
-            let show = "SHOW idle_in_transaction_session_timeout";
+            let show = "SELECT current_setting('idle_in_transaction_session_timeout') || ' '
+                        || current_setting('lock_timeout')";
             Ok(lent.client().query_one(show, &[]).await?.try_get(0)?)
         })
     }
@@ -109,9 +110,9 @@ fn a_read_that_is_slow_here_ends_by_its_own_limit() {
     let url = DatabaseUrl::parse(&cluster.url("slow_here")).unwrap();
     DatabaseStore::open(&url, None).unwrap().close();
     let reads = reads_of(&url, 59_000);
-    assert_eq!(block_on(reads.run(IdleLimit, false)).unwrap(), "1min");
-    let long = block_on(reads.apart(IdleLimit, false).unwrap()).unwrap();
-    assert_eq!(long, "1min");
+    assert_eq!(block_on(reads.run(Limits, false)).unwrap(), "1min 0");
+    let long = block_on(reads.apart(Limits, false).unwrap()).unwrap();
+    assert_eq!(long, "1min 0");
 }
 
 #[test]
