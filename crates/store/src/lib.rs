@@ -305,8 +305,8 @@ pub trait StoreFunctions {
     fn source_extents(&self, deployment: i64) -> StoreFuture<'_, Vec<(u64, u64)>>;
 
     /// The deployment that has waited for its build the longest, with [`model::Function::seq`] of
-    /// its function.
-    fn next_build(&self) -> StoreFuture<'_, Option<(i64, Deployment)>>;
+    /// its function: none of the functions `except`.
+    fn next_build<'a>(&'a self, except: &'a [i64]) -> StoreFuture<'a, Option<(i64, Deployment)>>;
 }
 
 /// Executions that wait, and records of those that have ended.

@@ -356,8 +356,8 @@ impl<H: StoreHooks> StoreFunctions for Hooked<H> {
         self.0.inner().source_extents(deployment)
     }
 
-    fn next_build(&self) -> StoreFuture<'_, Option<(i64, Deployment)>> {
-        self.0.inner().next_build()
+    fn next_build<'a>(&'a self, except: &'a [i64]) -> StoreFuture<'a, Option<(i64, Deployment)>> {
+        self.0.inner().next_build(except)
     }
 }
 

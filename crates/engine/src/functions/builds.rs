@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use model::Function;
+use model::{Function, Project};
 use store::function_op::PIECE_BYTES_MAX;
 use store::{
     ArchivePart, ArchivePiece, Deployment, DeploymentAct, DeploymentStatus, FunctionOp, Variable,
@@ -23,12 +23,20 @@ pub struct Build {
 
 impl Engine {
     /// Takes up the deployment that has waited for its build the longest; `None` where none waits.
-    /// Its archive is read by [`Engine::piece`].
+    /// Those of the project of the function `last`, whose build came last, stand behind all others,
+    /// so that one project with many does not hold up the rest. Its archive is read by
+    /// [`Engine::piece`].
     ///
     /// # Errors
     /// [`crate::FunctionError::BuildMoved`] when it was given up meanwhile.
-    pub async fn begin_build(&self) -> Result<Option<Build>, EngineError> {
-        let Some((seq, deployment)) = self.shared.store.next_build().await? else {
+    pub async fn begin_build(&self, last: Option<&Function>) -> Result<Option<Build>, EngineError> {
+        let passed = last.map_or_else(Vec::new, |last| self.functions_beside(last.seq));
+        let store = &self.shared.store;
+        let mut next = store.next_build(&passed).await?;
+        if next.is_none() && !passed.is_empty() {
+            next = store.next_build(&[]).await?;
+        }
+        let Some((seq, deployment)) = next else {
             return Ok(None);
         };
         let catalogue = self.catalogue();
@@ -46,6 +54,19 @@ impl Engine {
             function,
             deployment,
         }))
+    }
+
+    /// The functions of the project that has this one. None once it is gone.
+    fn functions_beside(&self, seq: i64) -> Vec<i64> {
+        let catalogue = self.catalogue();
+        let seqs = |project: &Project| -> Vec<i64> {
+            let functions = project.functions.values();
+            functions.map(|function| function.seq).collect()
+        };
+        let mut projects = catalogue.projects().map(|project| seqs(project));
+        projects
+            .find(|seqs| seqs.contains(&seq))
+            .unwrap_or_default()
     }
 
     /// Lets deployments that a server was building when it ended wait for their build again.

@@ -16,6 +16,7 @@ use functions::build::{BuildLimits, BuildLog, BuildWork, Built, build};
 use functions::outside::OutsideNetwork;
 use functions::pack::pack;
 use functions::{InstalledRuntime, InstalledRuntimes};
+use model::Function;
 use tokio::sync::Notify;
 
 use super::counts::FunctionCounts;
@@ -134,9 +135,10 @@ impl Builds {
             tracing::warn!(%error, "builds cannot be begun again");
             tokio::time::sleep(PAUSE).await;
         }
+        let mut last = None;
         loop {
             self.clear_folder(engine).await;
-            match self.build_next(engine, runtimes).await {
+            match self.build_next(engine, runtimes, &mut last).await {
                 Ok(true) => {}
                 Ok(false) => {
                     // A round over time is enough where it is not told.
@@ -164,18 +166,20 @@ impl Builds {
         let _ = tokio::task::spawn_blocking(cleared).await;
     }
 
-    /// Builds the next one; false where none waits.
+    /// Builds the next one; false where none waits. `last` is the function of the one before.
     async fn build_next(
         &self,
         engine: &Engine,
         runtimes: &InstalledRuntimes,
+        last: &mut Option<Arc<Function>>,
     ) -> Result<bool, EngineError> {
-        let build = match engine.begin_build().await {
+        let build = match engine.begin_build(last.as_deref()).await {
             Ok(Some(build)) => build,
             Ok(None) => return Ok(false),
             Err(error) if is_given_up(&error) => return Ok(true),
             Err(error) => return Err(error),
         };
+        *last = Some(Arc::clone(&build.function));
         let log = BuildLog::new(LOG_LETTERS_MAX);
         self.set_at_work(Some((build.deployment.seq, log.clone())));
         let ended = self.build(engine, runtimes, &build, &log).await;

@@ -430,7 +430,7 @@ fn bodies_that_are_no_form_are_refused() {
 fn build(server: &TestServer, is_ready: bool) {
     let engine = &server.engine;
     server.runtime.block_on(async {
-        let build = engine.begin_build().await.unwrap().expect("one waits");
+        let build = engine.begin_build(None).await.unwrap().expect("one waits");
         let of = &build.deployment;
         let source = engine.piece(of.seq, ArchivePart::Source, 0).await.unwrap();
         assert_eq!(&*source.unwrap().bytes, WHOLE.code);
@@ -559,7 +559,7 @@ fn a_deployment_that_waits_is_given_up() {
     );
     let next = server
         .runtime
-        .block_on(server.engine.begin_build())
+        .block_on(server.engine.begin_build(None))
         .unwrap();
     assert!(next.is_none(), "{next:?}");
 }
@@ -681,7 +681,7 @@ fn a_download_ends_where_a_piece_of_its_archive_is_missing() {
     let path = format!("{PATH}/{}/download?type=output", upload(&server));
     let engine = &server.engine;
     server.runtime.block_on(async {
-        let build = engine.begin_build().await.unwrap().expect("one waits");
+        let build = engine.begin_build(None).await.unwrap().expect("one waits");
         for (start, bytes) in [(0, b"begin"), (9, b"ended")] {
             let kept = engine.keep_of_build(&build, ArchivePart::Output, start, bytes);
             kept.await.unwrap();

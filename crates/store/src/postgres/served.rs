@@ -217,8 +217,8 @@ impl StoreFunctions for ServedDatabase {
         self.reads.source_extents(deployment)
     }
 
-    fn next_build(&self) -> StoreFuture<'_, Option<(i64, Deployment)>> {
-        self.reads.next_build()
+    fn next_build<'a>(&'a self, except: &'a [i64]) -> StoreFuture<'a, Option<(i64, Deployment)>> {
+        self.reads.next_build(except)
     }
 }
 

@@ -468,8 +468,8 @@ impl StoreFunctions for SqliteStore {
         Box::pin(ready(self.readers.source_extents(deployment)))
     }
 
-    fn next_build(&self) -> StoreFuture<'_, Option<(i64, Deployment)>> {
-        Box::pin(ready(self.readers.next_build()))
+    fn next_build<'a>(&'a self, except: &'a [i64]) -> StoreFuture<'a, Option<(i64, Deployment)>> {
+        Box::pin(ready(self.readers.next_build(except)))
     }
 }
 

@@ -1,10 +1,11 @@
 //! Deployments and their pieces, as they are stored.
 
 use model::{DeploymentId, Timestamp};
+use query::Dialect;
 
 use super::change::StoredChange;
 use super::parameter::StoredParameter;
-use super::read::StoredRead;
+use super::read::{StoredRead, numbers_of};
 use super::row::{Read, StoredCell, StoredRow, flag, instant, int, other, string, text};
 use crate::error::corrupt;
 use crate::function_op::{ArchivePart, ArchivePiece, Deployment, DeploymentStatus};
@@ -65,14 +66,18 @@ pub(crate) fn of_id(function: i64, id: &DeploymentId) -> StoredRead<Deployment> 
     }
 }
 
-/// The one that has waited for its build the longest, with the number of its function.
-pub(crate) fn next_build() -> StoredRead<(i64, Deployment)> {
+/// The one that has waited for its build the longest, with the number of its function: none of the
+/// functions `except`.
+pub(crate) fn next_build(dialect: Dialect, except: &[i64]) -> StoredRead<(i64, Deployment)> {
+    let except = serde_json::json!(except).to_string();
     StoredRead {
         sql: format!(
             "SELECT {DEPLOYMENT} FROM deployment \
-             WHERE status = 'waiting' AND received = bytes ORDER BY seq LIMIT 1"
+             WHERE status = 'waiting' AND received = bytes AND function NOT IN {} \
+             ORDER BY seq LIMIT 1",
+            numbers_of(dialect, 1)
         ),
-        parameters: Vec::new(),
+        parameters: vec![except.as_str().into()],
         read: |row| Ok((int(row, 12)?, deployment(row)?)),
     }
 }

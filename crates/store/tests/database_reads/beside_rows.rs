@@ -352,7 +352,8 @@ where
     }
     let due = block_on(store.due_executions(Timestamp(80), &[7, 1], 9));
     say("due of others", &due);
-    say("build", &block_on(store.next_build()));
+    say("build", &block_on(store.next_build(&[])));
+    say("build of others", &block_on(store.next_build(&[7, 1])));
     say("open", &block_on(store.open_transactions()));
     say("kept", &block_on(store.kept_answer_bytes()));
     let mut bytes = block_on(store.table_bytes()).unwrap();

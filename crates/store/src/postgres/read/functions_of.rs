@@ -72,8 +72,8 @@ impl StoreFunctions for DatabaseReads {
         self.run(deployments::source_extents(deployment), false)
     }
 
-    fn next_build(&self) -> StoreFuture<'_, Option<(i64, Deployment)>> {
-        self.first(deployments::next_build())
+    fn next_build<'a>(&'a self, except: &'a [i64]) -> StoreFuture<'a, Option<(i64, Deployment)>> {
+        self.first(deployments::next_build(Dialect::Postgres, except))
     }
 }
 

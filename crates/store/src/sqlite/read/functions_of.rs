@@ -171,8 +171,11 @@ impl Readers {
     }
 
     /// What [`crate::StoreFunctions::next_build`] promises.
-    pub(in crate::sqlite) fn next_build(&self) -> Result<Option<(i64, Deployment)>, StoreError> {
-        self.first(&deployments::next_build())
+    pub(in crate::sqlite) fn next_build(
+        &self,
+        except: &[i64],
+    ) -> Result<Option<(i64, Deployment)>, StoreError> {
+        self.first(&deployments::next_build(Dialect::Sqlite, except))
     }
 
     /// What all rows of a statement are.
