@@ -149,6 +149,36 @@ def test_predicate_that_raises_half_way_forgets_nothing(backend: Any) -> None:
     assert runs == [] and len(asked) == 25
 
 
+def test_entry_that_comes_to_the_near_tier_during_the_walk_is_forgotten(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As from Redis, which has lost it since.
+    near = FileBackend(folder=tmp_path / "near", megabytes=8)
+    server = Server(tmp_path)
+    for number in range(3):
+        counted(near)[0](number)
+    listing = _listed.ListedEntries._slice
+    looks: list[int] = []
+
+    def listed(self: Any, tier: int, cursor: int) -> Any:
+        looks.append(tier)
+        entries, cursor = listing(self, tier, cursor)
+        return ([] if looks == [1, 0] else entries), cursor
+
+    monkeypatch.setattr(_listed.ListedEntries, "_slice", listed)
+
+    def is_meant(user: int, *_: Any) -> bool:
+        # What it says of 2 comes too late.
+        return user == 1 or (user == 2 and bool(1 / 0))
+
+    function, _ = counted([near, server.url])
+    assert function.invalidate_where(is_meant) == 2
+    server.stop()
+    again, runs = counted(near)
+    assert [again(number) for number in range(3)] and runs == [(1, 1, "a"), (2, 1, "a")]
+    assert looks[:2] == [1, 0] and set(looks[2:]) == {0}
+
+
 def test_run_that_a_predicate_overtakes_is_stored_by_no_process(backend: Any) -> None:
     other, _ = counted(backend)
 
