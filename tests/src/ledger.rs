@@ -220,8 +220,16 @@ impl Ledger {
         let unanswered = std::mem::take(&mut *self.unanswered.lock().unwrap());
         let mut client = server.connect().await?;
         for key in unanswered {
-            let answer = increment(&mut client, server, (&key, Kind::Keyed)).await?;
-            answer.accepted("sending an increment again")?;
+            let began = Instant::now();
+            loop {
+                let answer = increment(&mut client, server, (&key, Kind::Keyed)).await;
+                if matches!(fate(&answer)?, Fate::Done) {
+                    break;
+                }
+                // The server may not yet know what became of the first one.
+                answer.context("sending an increment again")?;
+                ensure!(began.elapsed() < GOES_ON_IN, "{key} is not taken again");
+            }
             self.keyed.fetch_add(1, Ordering::Relaxed);
         }
         let mut found = read_all(server).await?;

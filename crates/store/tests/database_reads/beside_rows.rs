@@ -290,6 +290,11 @@ pub fn history(is_sealed: bool) -> (Directory, Mark) {
     (directory, noted)
 }
 
+/// What is built next: of all functions, and without two of them.
+fn next_builds(store: &(impl StoreFunctions + ?Sized)) -> impl Debug {
+    [&[][..], &[7, 1]].map(|passed| block_on(store.next_build(passed)))
+}
+
 /// Every answer about what stands beside rows, a line each.
 pub fn answers<S>(store: &S) -> Vec<String>
 where
@@ -352,8 +357,7 @@ where
     }
     let due = block_on(store.due_executions(Timestamp(80), &[7, 1], 9));
     say("due of others", &due);
-    say("build", &block_on(store.next_build(&[])));
-    say("build of others", &block_on(store.next_build(&[7, 1])));
+    say("builds", &next_builds(store));
     say("open", &block_on(store.open_transactions()));
     say("kept", &block_on(store.kept_answer_bytes()));
     let mut bytes = block_on(store.table_bytes()).unwrap();
