@@ -275,7 +275,6 @@ pub const ROOMS: [Room; 23] = [
             "engine",
             "scenarios",
             "server",
-            "testing-postgres",
             "tidemark",
             "transfer",
         ],
