@@ -99,6 +99,15 @@ impl Drop for BareServer {
     }
 }
 
+/// A server of the same program: the executor is in the process of the test, which shares no page
+/// of the program with the jail.
+fn start_server(host: &Host) -> ChildServer {
+    let mut program = Command::new(BINARY);
+    program.env_clear();
+    let server = serve(program, &host.path("data"));
+    ChildServer::start(server, ServerLog::Discarded).unwrap()
+}
+
 #[test]
 fn memory_of_a_warm_process_is_that_of_its_interpreter() {
     if !can(JailLevel::Full, None) {
@@ -110,11 +119,7 @@ fn memory_of_a_warm_process_is_that_of_its_interpreter() {
     let mut settings = host.settings(JailLevel::Full);
     settings.idle_max = Duration::from_secs(1);
     let executor = Executor::new(settings, runtimes.clone()).unwrap();
-    // The executor is in this process, which shares no page of the program with the jail.
-    let mut server = Command::new(BINARY);
-    server.env_clear();
-    let server = serve(server, &host.path("data"));
-    let _server = ChildServer::start(server, ServerLog::Discarded).unwrap();
+    let _server = start_server(&host);
     let reported = || executor.report();
     let files = [
         (
