@@ -215,7 +215,9 @@ fn workspace(checkout: &Checkout, lane: &mut Lane) -> Result<bool> {
 }
 
 /// These suites of functions, once more without the rights of root where all others have them: a
-/// jail is made in another way then. The user has neither root's folders nor its interpreters.
+/// jail is made in another way then. The user has neither root's folders nor its interpreters. One
+/// test at a time: the kernel counts all processes of a user together, so what a test starts would
+/// take the room of another's jail.
 pub fn functions_as_user(checkout: &Checkout, lane: &mut Lane, suites: &[&str]) {
     if fs::metadata("/proc/self").map_or(0, |process| process.uid()) != 0 {
         return;
@@ -225,6 +227,7 @@ pub fn functions_as_user(checkout: &Checkout, lane: &mut Lane, suites: &[&str]) 
     let mut tests = checkout.cargo();
     tests.args(["test", "--workspace", "--no-fail-fast", "--config", runner]);
     tests.args(suites.iter().flat_map(|suite| ["--test", suite]));
+    tests.env("RUST_TEST_THREADS", "1");
     lane.run("functions as another user", Runner::Cargo, &mut tests);
 }
 
