@@ -1,6 +1,8 @@
 //! Calls of a store for which a turn is taken each time.
 
-use std::task::{Context, Poll, Waker};
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
 
 use model::{Mark, Timestamp};
 use store::{Pending, Preview, StoreError, StoreFuture, StoreWrites, Trial, WriteBatch};
@@ -16,7 +18,29 @@ pub fn at_once<T>(mut answer: StoreFuture<'_, T>) -> Result<T, StoreError> {
         .poll(&mut Context::from_waker(Waker::noop()))
     {
         Poll::Ready(answer) => answer,
-        Poll::Pending => panic!("an embedded store does not wait"),
+        Poll::Pending => panic!("it is there at the first poll"),
+    }
+}
+
+/// The same of a store that waits for a database: the thread that polls the answer first waits.
+pub fn waited<'a, T: 'a>(mut answer: StoreFuture<'a, T>) -> StoreFuture<'a, T> {
+    Box::pin(async move {
+        let waker = Waker::from(Arc::new(Unparked(thread::current())));
+        loop {
+            match answer.as_mut().poll(&mut Context::from_waker(&waker)) {
+                Poll::Ready(answer) => return answer,
+                Poll::Pending => thread::park(),
+            }
+        }
+    })
+}
+
+/// Wakes a thread that waits.
+struct Unparked(Thread);
+
+impl Wake for Unparked {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
     }
 }
 

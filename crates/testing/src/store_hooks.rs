@@ -17,12 +17,13 @@ use store::{
     StoreWrites, TableConstraints, Transaction, Trial, Variable, Work, WriteBatch, WriteTurn,
 };
 
-use crate::own_turn::OwnTurn;
+use crate::own_turn::{OwnTurn, waited};
 
 /// The methods of a store that tests change; those that are not written are those of
 /// [`StoreHooks::inner`].
 pub trait StoreHooks: Send + Sync {
-    /// Whether [`StoreAtOnce::at_once`] gives what [`StoreHooks::get`] reads.
+    /// Whether [`StoreAtOnce::at_once`] gives what [`StoreHooks::get`] reads, if the store behind
+    /// reads at once.
     const READS_AT_ONCE: bool = true;
 
     /// The store behind this one.
@@ -117,7 +118,26 @@ pub trait UpkeepHooks: Send + Sync {
     }
 }
 
-/// The store that hooks make of the one behind them.
+/// A store whose reads are over when they were polled once, wherever it is: for hooks that decide
+/// what comes between two reads.
+pub struct WaitedStore(pub Arc<dyn Store>);
+
+impl StoreHooks for WaitedStore {
+    fn inner(&self) -> &dyn Store {
+        &*self.0
+    }
+
+    fn list<'a>(&'a self, listing: Listing<'a>) -> StoreFuture<'a, Snapshot<Listed>> {
+        waited(self.0.list(listing))
+    }
+
+    fn get<'a>(&'a self, point: Point<'a>) -> StoreFuture<'a, Snapshot<Option<Row>>> {
+        waited(self.0.get(point))
+    }
+}
+
+/// The store that hooks make of the one behind them. What they do not change is over when it was
+/// polled once.
 pub struct Hooked<H>(pub H);
 
 impl<H> Deref for Hooked<H> {
@@ -130,7 +150,8 @@ impl<H> Deref for Hooked<H> {
 
 impl<H: StoreHooks> StoreAtOnce for Hooked<H> {
     fn at_once(&self) -> Option<&dyn ReadsAtOnce> {
-        H::READS_AT_ONCE.then_some(self)
+        let reads_at_once = H::READS_AT_ONCE && self.0.inner().at_once().is_some();
+        reads_at_once.then_some(self)
     }
 }
 
@@ -186,19 +207,19 @@ impl<H: StoreHooks> StoreReads for Hooked<H> {
     }
 
     fn table_as_of<'a>(&'a self, today: &'a Arc<Table>, mark: Mark) -> StoreFuture<'a, Arc<Table>> {
-        self.0.inner().table_as_of(today, mark)
+        waited(self.0.inner().table_as_of(today, mark))
     }
 
     fn next_boundary<'a>(&'a self, request: BoundaryOf<'a>) -> StoreFuture<'a, Option<Timestamp>> {
-        self.0.inner().next_boundary(request)
+        waited(self.0.inner().next_boundary(request))
     }
 
     fn last_erasure<'a>(&'a self, tables: &'a [TableNumber]) -> StoreFuture<'a, Option<Mark>> {
-        self.0.inner().last_erasure(tables)
+        waited(self.0.inner().last_erasure(tables))
     }
 
     fn recorded(&self, request: RecordsOf) -> StoreFuture<'_, Vec<Recorded>> {
-        self.0.inner().recorded(request)
+        waited(self.0.inner().recorded(request))
     }
 
     fn offload(&self, kind: OffloadKind, of_guest: bool, work: Work) -> StoreFuture<'static, ()> {
@@ -208,11 +229,11 @@ impl<H: StoreHooks> StoreReads for Hooked<H> {
 
 impl<H: StoreHooks> StoreConstraints for Hooked<H> {
     fn constraints(&self, table: TableNumber) -> StoreFuture<'_, TableConstraints> {
-        self.0.inner().constraints(table)
+        waited(self.0.inner().constraints(table))
     }
 
     fn referring(&self, table: TableNumber) -> StoreFuture<'_, Vec<TableNumber>> {
-        self.0.inner().referring(table)
+        waited(self.0.inner().referring(table))
     }
 }
 
@@ -301,7 +322,7 @@ impl<H: StoreHooks> WriteTurn for HookedTurn<'_, H> {
 
 impl<H: StoreHooks> StoreTransactions for Hooked<H> {
     fn transactions<'a>(&'a self, project: &'a ProjectId) -> StoreFuture<'a, Vec<Transaction>> {
-        self.0.inner().transactions(project)
+        waited(self.0.inner().transactions(project))
     }
 
     fn transaction<'a>(
@@ -310,7 +331,7 @@ impl<H: StoreHooks> StoreTransactions for Hooked<H> {
         id: &'a str,
         operations: OperationsOf<'a>,
     ) -> StoreFuture<'a, Option<Staged>> {
-        self.0.inner().transaction(project, id, operations)
+        waited(self.0.inner().transaction(project, id, operations))
     }
 
     fn kept_request<'a>(
@@ -318,13 +339,13 @@ impl<H: StoreHooks> StoreTransactions for Hooked<H> {
         project: &'a ProjectId,
         key: &'a str,
     ) -> StoreFuture<'a, Option<KeptRequest>> {
-        self.0.inner().kept_request(project, key)
+        waited(self.0.inner().kept_request(project, key))
     }
 }
 
 impl<H: StoreHooks> StoreFunctions for Hooked<H> {
     fn variables(&self, function: i64) -> StoreFuture<'_, Vec<Variable>> {
-        self.0.inner().variables(function)
+        waited(self.0.inner().variables(function))
     }
 
     fn name_variables_key(&self, file: std::path::PathBuf) {
@@ -332,15 +353,15 @@ impl<H: StoreHooks> StoreFunctions for Hooked<H> {
     }
 
     fn revealed_variables(&self, function: i64) -> StoreFuture<'_, Vec<Variable>> {
-        self.0.inner().revealed_variables(function)
+        waited(self.0.inner().revealed_variables(function))
     }
 
     fn deployments(&self, function: i64) -> StoreFuture<'_, Vec<Deployment>> {
-        self.0.inner().deployments(function)
+        waited(self.0.inner().deployments(function))
     }
 
     fn latest_deployment(&self, function: i64) -> StoreFuture<'_, Option<Deployment>> {
-        self.0.inner().latest_deployment(function)
+        waited(self.0.inner().latest_deployment(function))
     }
 
     fn piece(
@@ -349,21 +370,21 @@ impl<H: StoreHooks> StoreFunctions for Hooked<H> {
         part: ArchivePart,
         from: u64,
     ) -> StoreFuture<'_, Option<ArchivePiece>> {
-        self.0.inner().piece(deployment, part, from)
+        waited(self.0.inner().piece(deployment, part, from))
     }
 
     fn source_extents(&self, deployment: i64) -> StoreFuture<'_, Vec<(u64, u64)>> {
-        self.0.inner().source_extents(deployment)
+        waited(self.0.inner().source_extents(deployment))
     }
 
     fn next_build<'a>(&'a self, except: &'a [i64]) -> StoreFuture<'a, Option<(i64, Deployment)>> {
-        self.0.inner().next_build(except)
+        waited(self.0.inner().next_build(except))
     }
 }
 
 impl<H: StoreHooks> StoreExecutions for Hooked<H> {
     fn queued_executions(&self, function: i64) -> StoreFuture<'_, Vec<QueuedExecution>> {
-        self.0.inner().queued_executions(function)
+        waited(self.0.inner().queued_executions(function))
     }
 
     fn queued_execution<'a>(
@@ -371,7 +392,7 @@ impl<H: StoreHooks> StoreExecutions for Hooked<H> {
         function: i64,
         id: &'a str,
     ) -> StoreFuture<'a, Option<QueuedExecution>> {
-        self.0.inner().queued_execution(function, id)
+        waited(self.0.inner().queued_execution(function, id))
     }
 
     fn due_executions<'a>(
@@ -380,11 +401,11 @@ impl<H: StoreHooks> StoreExecutions for Hooked<H> {
         except: &'a [i64],
         limit: usize,
     ) -> StoreFuture<'a, Vec<(i64, QueuedExecution)>> {
-        self.0.inner().due_executions(now, except, limit)
+        waited(self.0.inner().due_executions(now, except, limit))
     }
 
     fn schedule_minute(&self, function: i64) -> StoreFuture<'_, Option<Timestamp>> {
-        self.0.inner().schedule_minute(function)
+        waited(self.0.inner().schedule_minute(function))
     }
 
     fn changed_rows<'a>(
@@ -392,7 +413,7 @@ impl<H: StoreHooks> StoreExecutions for Hooked<H> {
         of: Option<&'a ProjectId>,
         limit: usize,
     ) -> StoreFuture<'a, Option<ChangedRows>> {
-        self.0.inner().changed_rows(of, limit)
+        waited(self.0.inner().changed_rows(of, limit))
     }
 
     fn queued_call(
@@ -400,11 +421,11 @@ impl<H: StoreHooks> StoreExecutions for Hooked<H> {
         function: i64,
         seq: i64,
     ) -> StoreFuture<'_, Option<(QueuedExecution, QueuedCall)>> {
-        self.0.inner().queued_call(function, seq)
+        waited(self.0.inner().queued_call(function, seq))
     }
 
     fn executions(&self, function: i64) -> StoreFuture<'_, Vec<ExecutionRecord>> {
-        self.0.inner().executions(function)
+        waited(self.0.inner().executions(function))
     }
 
     fn execution<'a>(
@@ -412,7 +433,7 @@ impl<H: StoreHooks> StoreExecutions for Hooked<H> {
         function: i64,
         id: &'a str,
     ) -> StoreFuture<'a, Option<ExecutionRecord>> {
-        self.0.inner().execution(function, id)
+        waited(self.0.inner().execution(function, id))
     }
 }
 
