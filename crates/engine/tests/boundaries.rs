@@ -240,6 +240,11 @@ fn a_row_that_has_ended_shows_no_commit_that_came_after_its_end() {
             "{read:?}"
         );
     });
+}
+
+#[test]
+fn a_row_that_has_ended_is_not_read_at_once_by_a_later_commit() {
+    let ends = RowId::new("ends").unwrap();
     with_rows(|store, engine| {
         let table = engine.prepare_table(&key(), PLACE).unwrap();
         assert!(engine.row_at_once(&table, &ends, |_, _| ()).is_some());
@@ -420,7 +425,7 @@ fn boundaries_that_pass_while_a_list_is_encoded_do_not_repeat_it() {
         encode_page: encode_across,
         ..config(directory.path())
     };
-    let engine = Engine::open(config, clock.clone()).unwrap();
+    let engine = fixture::start(config, clock.clone()).unwrap();
     furnish(&engine);
     let mut ends = row("ends", &[("n", 1)]);
     let instant = Json::Int(NEW_YEAR_US + SECOND_US);

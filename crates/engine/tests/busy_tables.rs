@@ -247,7 +247,7 @@ fn changes_of_several_callers_are_tried_together() {
 }
 
 #[test]
-fn a_change_calls_off_what_is_built_of_its_table_which_is_begun_again_behind_it() {
+fn a_change_calls_off_builds_of_its_table_which_begin_again_behind_it() {
     let site = site();
     site.store.is_busy.store(false, Ordering::SeqCst);
     let text = NewColumn {

@@ -30,6 +30,7 @@ use model::calendar::iso_ms;
 use model::{FunctionId, Timestamp};
 use tempfile::TempDir;
 use testing::Hooked;
+use testing::places::on_database;
 
 const SECOND_US: i64 = 1_000_000;
 const MINUTE_US: i64 = 60 * SECOND_US;
@@ -513,9 +514,10 @@ fn run(seed: u64, off: Option<Off>) -> Result<(usize, usize), String> {
         .map_err(|found| format!("seed {seed}: {found}"))
 }
 
+/// As many as by day where the store is in a database: there it takes long to start again.
 fn seeds() -> u64 {
     match std::env::var("TIDEMARK_LANE").as_deref() {
-        Ok("night") => SEEDS.1,
+        Ok("night") if !on_database() => SEEDS.1,
         _ => SEEDS.0,
     }
 }

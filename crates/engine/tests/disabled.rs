@@ -57,7 +57,7 @@ fn a_guest_gets_nothing_that_was_written_after_the_table_was_disabled() {
         ticking: TickingClock::at(NEW_YEAR_US),
         act: Mutex::new(None),
     });
-    let engine = Engine::open(fixture::config(directory.path()), clock.clone()).unwrap();
+    let engine = fixture::start(fixture::config(directory.path()), clock.clone()).unwrap();
     furnish(&engine);
     switch(&engine, true);
     add(&engine, "a");

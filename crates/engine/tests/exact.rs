@@ -219,7 +219,7 @@ fn a_cache_of_no_bytes_keeps_nothing() {
         list_cache_bytes: 0,
         ..config(directory.path())
     };
-    let engine = Engine::open(off, TickingClock::at(NEW_YEAR_US)).unwrap();
+    let engine = fixture::start(off, TickingClock::at(NEW_YEAR_US)).unwrap();
     furnish(&engine);
     for _ in 0..2 {
         assert_eq!(ask(&engine, &[]).cached, None);

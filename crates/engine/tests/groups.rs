@@ -228,7 +228,7 @@ fn a_full_queue_refuses_at_once() {
     let directory = tempfile::tempdir().unwrap();
     let mut config = config(directory.path());
     config.writes_waiting_max = 2;
-    let engine = Engine::open(config, TickingClock::at(NEW_YEAR_US)).unwrap();
+    let engine = fixture::start(config, TickingClock::at(NEW_YEAR_US)).unwrap();
     furnish(&engine);
     // No other writer is there: polled in one breath, the third finds two waiting, or fewer if the
     // writer was quick. Some of many must be refused, and every other one is served.

@@ -259,7 +259,7 @@ fn a_new_table_starts_as_the_server_says() {
         new_tables,
         ..config(directory.path())
     };
-    let engine = Engine::open(config, TickingClock::at(NEW_YEAR_US)).unwrap();
+    let engine = fixture::start(config, TickingClock::at(NEW_YEAR_US)).unwrap();
     furnish(&engine);
     let options = engine.table_options(&key(), PLACE).unwrap();
     assert_eq!(

@@ -473,7 +473,7 @@ fn without_a_cache_nothing_is_kept_and_the_answers_are_the_same() {
         list_cache_bytes: 0,
         ..config(directory.path())
     };
-    let engine = Engine::open(config, clock).unwrap();
+    let engine = fixture::start(config, clock).unwrap();
     furnish(&engine);
     open_past(&engine);
     let then = as_of(create(&engine, row("a", &[("n", 1)])));

@@ -21,7 +21,7 @@ fn open(directory: &Path, quotas: Quotas) -> Arc<Engine> {
         quotas,
         ..fixture::config(directory)
     };
-    Engine::open(config, TickingClock::at(NEW_YEAR_US)).unwrap()
+    fixture::start(config, TickingClock::at(NEW_YEAR_US)).unwrap()
 }
 
 fn create(engine: &Engine, ids: &[&str]) -> Result<(), EngineError> {

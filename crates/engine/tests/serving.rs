@@ -30,6 +30,7 @@ fn cached(engine: &Engine, ttl_s: u32) -> Option<Cached> {
     ask(engine, PLACE, ttl_s, true).cached
 }
 
+const HOUR_US: i64 = 3_600_000_000;
 const FRESH: Option<Cached> = Some(within_ttl(false, 0, false));
 const KEPT: Option<Cached> = Some(within_ttl(true, 0, false));
 
@@ -295,9 +296,9 @@ impl Clock for MachinesClock {
     }
 }
 
-#[test]
-fn a_start_with_a_clock_a_day_ahead_stops_writes_until_it_is_believed() {
-    const HOUR_US: i64 = 3_600_000_000;
+/// Starts by clocks that are ahead of the last commit, of the machine or of a store alone, with a
+/// configuration: whether the engine takes a write then.
+fn with_starts(look: impl FnOnce(&dyn Fn(i64, bool, &Config) -> bool, &Config)) {
     let directory = tempfile::tempdir().unwrap();
     let clock = TickingClock::at(NEW_YEAR_US);
     let furnished = open(directory.path(), clock.clone());
@@ -310,7 +311,7 @@ fn a_start_with_a_clock_a_day_ahead_stops_writes_until_it_is_believed() {
         } else {
             clock.clone()
         };
-        let engine = Engine::open(config.clone(), given).unwrap();
+        let engine = fixture::start(config.clone(), given).unwrap();
         let id = format!("r{}", clock.look().0);
         let written = block_on(engine.create_row(&key(), PLACE, row(&id, &[("n", 1)])));
         engine.close().unwrap();
@@ -321,23 +322,35 @@ fn a_start_with_a_clock_a_day_ahead_stops_writes_until_it_is_believed() {
             Err(error) => panic!("{error}"),
         }
     };
-    let usual = config(directory.path());
-    // The machine has run all the while: there was hardly a moment between the last commit and now.
-    assert!(!start(24 * HOUR_US, true, &usual));
-    assert!(!start(HOUR_US + HOUR_US / 10, true, &usual));
-    assert!(start(HOUR_US / 2, true, &usual));
-    // It is not known how long there was no commit: as long as is stated.
-    let stated = Config {
-        downtime_max_us: 12 * HOUR_US,
-        ..usual.clone()
-    };
-    assert!(!start(24 * HOUR_US, false, &stated));
-    let vouched = Config {
-        accept_clock: true,
-        ..usual.clone()
-    };
-    assert!(start(24 * HOUR_US, true, &vouched));
-    assert!(start(2 * 24 * HOUR_US, false, &usual));
+    look(&start, &config(directory.path()));
+}
+
+#[test]
+fn a_start_with_a_clock_a_day_ahead_stops_writes_until_it_is_believed() {
+    with_starts(|start, usual| {
+        // It is not known how long there was no commit: as long as is stated.
+        let stated = Config {
+            downtime_max_us: 12 * HOUR_US,
+            ..usual.clone()
+        };
+        assert!(!start(24 * HOUR_US, false, &stated));
+        let vouched = Config {
+            accept_clock: true,
+            ..stated
+        };
+        assert!(start(24 * HOUR_US, true, &vouched));
+        assert!(start(2 * 24 * HOUR_US, false, usual));
+    });
+}
+
+#[test]
+fn a_start_on_a_machine_that_ran_on_knows_for_how_long_there_was_no_commit() {
+    with_starts(|start, usual| {
+        // There was hardly a moment between the last commit and now.
+        assert!(!start(24 * HOUR_US, true, usual));
+        assert!(!start(HOUR_US + HOUR_US / 10, true, usual));
+        assert!(start(HOUR_US / 2, true, usual));
+    });
 }
 
 #[test]
@@ -426,7 +439,7 @@ fn with_large_rows(look: impl FnOnce(&Engine)) {
         encode_page: encode_where_it_runs,
         ..config(directory.path())
     };
-    let engine = Engine::open(config, TickingClock::at(NEW_YEAR_US)).unwrap();
+    let engine = fixture::start(config, TickingClock::at(NEW_YEAR_US)).unwrap();
     furnish(&engine);
     let table = NewTable {
         columns: vec![NewColumn {

@@ -204,7 +204,7 @@ fn lists_are_read_at_the_times_that_a_query_names() {
 fn unique_values_are_unique_at_every_instant() {
     let directory = tempfile::tempdir().unwrap();
     let clock = TickingClock::at(NEW_YEAR_US);
-    let engine = Engine::open(config(directory.path()), clock.clone()).unwrap();
+    let engine = fixture::start(config(directory.path()), clock.clone()).unwrap();
     furnish(&engine);
     let index = engine::NewIndex {
         key: "once".into(),

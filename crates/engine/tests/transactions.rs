@@ -255,7 +255,7 @@ fn of_too_many_transactions_those_that_ended_go_first() {
         durability: engine::Durability::Normal,
         ..fixture::config(directory.path())
     };
-    let engine = Engine::open(config, TickingClock::at(NEW_YEAR_US)).unwrap();
+    let engine = fixture::start(config, TickingClock::at(NEW_YEAR_US)).unwrap();
     furnish(&engine);
     let max = store::staged::TRANSACTIONS_MAX;
     block_on(async {
