@@ -331,7 +331,7 @@ fn index_texts(engine: &Engine) {
 
 /// A client that writes one row after the other is not waiting while its answer is on its way.
 #[test]
-fn an_index_that_writers_wait_for_lets_them_go_on_for_as_long_as_a_part_took() {
+fn an_index_lets_writers_that_wait_go_on_for_as_long_as_a_part_took() {
     let site = site();
     let (engine, store) = (&*site.engine, &*site.store);
     let write = |nth: i64| create(engine, OPEN, row(&format!("row{nth}"), &[("n", nth)]));
