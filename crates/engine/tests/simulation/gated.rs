@@ -8,10 +8,11 @@ use std::task::{Context, Poll};
 use futures_executor::block_on;
 use model::{Mark, Row, Timestamp};
 use store::{
-    Boundaries, Changes, Committed, Listed, Listing, Outcome, Pending, Point, Snapshot, Store,
+    Boundaries, Changes, Committed, Listed, Listing, Op, Outcome, Pending, Point, Snapshot, Store,
     StoreError, StoreFuture, WriteBatch,
 };
-use testing::{OwnTurn, StoreHooks, UpkeepHooks, in_doubt};
+use testing::places::on_database;
+use testing::{OwnTurn, StoreHooks, UpkeepHooks, in_doubt, waited};
 
 use super::gate::{Gate, Lost, Stop};
 
@@ -99,9 +100,18 @@ impl Future for Pause<'_> {
     }
 }
 
+/// What a group is committed by.
+enum Commit {
+    /// The transaction in which it was applied.
+    Applied(Box<dyn Pending>),
+    /// Another one, in which it is applied again.
+    Again(Arc<dyn Store>, Vec<WriteBatch>, Mark),
+}
+
 struct GatedPending {
     /// `None` once the transaction has ended.
-    inner: Option<Box<dyn Pending>>,
+    commit: Option<Commit>,
+    is_vague: bool,
     outcomes: Vec<Outcome>,
     due: Vec<Changes>,
     boundaries: Boundaries,
@@ -123,13 +133,24 @@ impl Pending for GatedPending {
 
     fn commit(mut self: Box<Self>) -> StoreFuture<'static, Committed> {
         let fate = self.gate.withheld();
-        let inner = self.inner.take().expect("only a commit takes it");
+        let commit = self.commit.take().expect("only a commit takes it");
         if fate.fails {
             return Box::pin(std::future::ready(Err(StoreError::Full)));
         }
-        let outcomes = std::mem::take(&mut self.outcomes);
-        let gate = self.gate.clone();
+        let mut outcomes = std::mem::take(&mut self.outcomes);
+        let (gate, is_vague) = (self.gate.clone(), self.is_vague);
         Box::pin(async move {
+            let inner = match commit {
+                Commit::Applied(inner) => inner,
+                Commit::Again(store, batches, first) => {
+                    let inner = store.apply(&batches, first).await?;
+                    let again = inner.outcomes().to_vec();
+                    let again = if is_vague { vague(again) } else { again };
+                    assert_eq!(unnumbered(&again), unnumbered(&outcomes));
+                    outcomes = again;
+                    inner
+                }
+            };
             if let Some(lost) = fate.lost {
                 return lose_answer(inner, lost, gate).await;
             }
@@ -174,12 +195,23 @@ impl Drop for GatedPending {
     }
 }
 
-/// The outcome of a batch that changed too much for images.
-fn vague(mut outcome: Outcome) -> Outcome {
-    if let Ok(applied) = &mut outcome {
+/// The outcomes of batches that changed too much for images.
+fn vague(mut outcomes: Vec<Outcome>) -> Vec<Outcome> {
+    for applied in outcomes.iter_mut().flatten() {
         applied.changes = tables_of(&applied.changes);
     }
-    outcome
+    outcomes
+}
+
+/// The outcomes as text, but for what a sequence of the database has given: it does not go back.
+fn unnumbered(outcomes: &[Outcome]) -> String {
+    let mut outcomes = outcomes.to_vec();
+    for applied in outcomes.iter_mut().flatten() {
+        for transaction in &mut applied.transactions {
+            transaction.seq = 0;
+        }
+    }
+    format!("{outcomes:?}")
 }
 
 fn tables_of(changes: &Changes) -> Changes {
@@ -195,18 +227,23 @@ fn tables_of(changes: &Changes) -> Changes {
 }
 
 impl Gated {
-    /// Holds what the store has applied at the gates.
-    fn hold(&self, inner: Box<dyn Pending>) -> Box<dyn Pending> {
+    /// Holds what the store has applied at the gates. Where readers would wait for locks of it all
+    /// the while, it is taken back, and applied once more to be committed.
+    fn hold(&self, inner: Box<dyn Pending>, again: Option<Commit>) -> Box<dyn Pending> {
         let mut outcomes = inner.outcomes().to_vec();
         let mut due = inner.due().to_vec();
-        if self.gate.is_vague() {
-            outcomes = outcomes.into_iter().map(vague).collect();
+        let is_vague = self.gate.is_vague();
+        if is_vague {
+            outcomes = vague(outcomes);
             due = due.iter().map(tables_of).collect();
         }
         let boundaries = inner.boundaries();
+        // The transaction it takes the place of is rolled back here.
+        let commit = again.unwrap_or(Commit::Applied(inner));
         self.gate.applied(&outcomes, &boundaries, due.len());
         Box::new(GatedPending {
-            inner: Some(inner),
+            commit: Some(commit),
+            is_vague,
             outcomes,
             due,
             boundaries,
@@ -242,7 +279,7 @@ impl StoreHooks for Gated {
     fn get<'a>(&'a self, point: Point<'a>) -> StoreFuture<'a, Snapshot<Option<Row>>> {
         Box::pin(async move {
             self.pause().await;
-            let read = self.inner.get(point).await;
+            let read = waited(self.inner.get(point)).await;
             self.pause().await;
             read
         })
@@ -255,14 +292,20 @@ impl StoreHooks for Gated {
     ) -> StoreFuture<'a, Box<dyn Pending>> {
         Box::pin(async move {
             let inner = self.inner.apply(batches, first).await?;
-            Ok(self.hold(inner))
+            let mut ops = batches.iter().flat_map(|batch| &batch.ops);
+            let locks = on_database() && ops.any(|op| matches!(op, Op::Catalogue(_)));
+            let again = locks.then(|| {
+                let (store, batches) = (self.inner.clone(), batches.to_vec());
+                Commit::Again(store, batches, first)
+            });
+            Ok(self.hold(inner, again))
         })
     }
 
     fn activate_due(&self, instant: Timestamp) -> StoreFuture<'_, Box<dyn Pending>> {
         Box::pin(async move {
             let inner = self.inner.activate_due(instant).await?;
-            Ok(self.hold(inner))
+            Ok(self.hold(inner, None))
         })
     }
 }
