@@ -28,9 +28,10 @@ use crate::{
 /// Node one, Python, and the web SDK in a browser), those of our own clients in `clients/`
 /// (Python, Go and JavaScript), what guides show with its answers, the WordPress drop-in of `php/`
 /// as one file, the extension of PHP in `php/ext` and the cache for Python in `python/`, both of
-/// which it builds, the suite of the jail as another user if this one is root, threads in the
-/// orders their steps can take, the replay of the fuzz corpus, the checks of the benchmark's own
-/// arithmetic in `bench/ttl`, and the report page in a browser.
+/// which it builds, the suite of the jail as another user if this one is root, a part of the tests
+/// of requests and of the engine with their stores in PostgreSQL, threads in the orders their steps
+/// can take, the replay of the fuzz corpus, the checks of the benchmark's own arithmetic in
+/// `bench/ttl`, and the report page in a browser.
 /// Closes with `N passed, N failed`. After 75 minutes it stops what runs and closes so, too.
 ///
 /// Without --install it first looks for what it needs. If something is missing it says what,

@@ -12,14 +12,14 @@ use crate::{
     prerequisite, python_cache, wheels,
 };
 
-/// The same tests at their long sizes, the suites of functions as another user, the suite of
-/// requests on PostgreSQL, the WordPress drop-in on a real host and in other versions of PHP, the
-/// extension of PHP in two Debians, with threads and where each access to memory is watched, the
-/// Python cache on the interpreters of Debian's unstable suite and on one without the lock, every
-/// page of the documentation in a browser, what is known against the dependencies, ten minutes of
-/// fuzzing for each target, hundreds of requests of each kind that the OpenAPI document describes,
-/// what requests cost by counting and how many bytes one of each takes, then the benchmarks (hours;
-/// for the night).
+/// The same tests at their long sizes, the suites of functions as another user, the suites of
+/// requests, of the engine and of the store on PostgreSQL, the WordPress drop-in on a real host and
+/// in other versions of PHP, the extension of PHP in two Debians, with threads and where each
+/// access to memory is watched, the Python cache on the interpreters of Debian's unstable suite and
+/// on one without the lock, every page of the documentation in a browser, what is known against the
+/// dependencies, ten minutes of fuzzing for each target, hundreds of requests of each kind that the
+/// OpenAPI document describes, what requests cost by counting and how many bytes one of each takes,
+/// then the benchmarks (hours; for the night).
 ///
 /// No test is switched off by day. Those that draw seeds or count repeats read the variable
 /// `TIDEMARK_LANE` to choose a size; this command sets it to `night` and builds with

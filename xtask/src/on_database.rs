@@ -1,71 +1,123 @@
-//! The suite of requests once more, with the stores in a PostgreSQL of its own.
+//! The suites that also run with their stores in a PostgreSQL of their own.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::num::NonZero;
+use std::process::Command;
 use std::thread::available_parallelism;
 
 use anyhow::Result;
 use testing_postgres::{Cluster, ClusterSettings};
 
 use crate::checkout::Checkout;
-use crate::lane::Lane;
+use crate::lane::{LANE_VARIABLE, Lane};
 use crate::tally::Runner;
 
-const NAME: &str = "wire suite on PostgreSQL";
-const DATABASE: &str = "wire";
-/// What the suite reads (`crates/server/tests/wire/place.rs`).
+const DATABASE: &str = "suites";
+/// What the suites read (`crates/testing/src/places.rs`).
 const URL_VARIABLE: &str = "TIDEMARK_TEST_DATABASE";
 const RECORD_VARIABLE: &str = "TIDEMARK_TEST_RECORD";
 /// With all packages named, so that their libraries are not built with other features once more.
-const SUITE: [&str; 5] = ["test", "--workspace", "--no-fail-fast", "--test", "wire"];
-/// What runs by day: rows by single and by bulk writes, over periods, in transactions and by links.
-const BY_DAY: [&str; 5] = [
+const TESTS: [&str; 3] = ["test", "--workspace", "--no-fail-fast"];
+/// What runs of the wire suite by day: rows by single and by bulk writes, over periods, in
+/// transactions and by links.
+const WIRE_BY_DAY: [&str; 5] = [
     "rows::",
     "bulk::",
     "periods::",
     "transactions::",
     "links_over_time::",
 ];
+const ENGINE: &str = "crates/engine/tests";
+/// What runs of the engine's programs by day.
+const ENGINE_BY_DAY: [&str; 7] = [
+    "disabled",
+    "doubt",
+    "past",
+    "pinned",
+    "schedules",
+    "simulation",
+    "turns",
+];
+/// What runs of the store's programs at night. Its conformance suite runs on both by itself.
+const STORE: [&str; 7] = [
+    "erase",
+    "long_reads",
+    "over_time",
+    "retention",
+    "temporal",
+    "unique_keys",
+    "words",
+];
 
-/// Runs it: a part of it by day. At night it runs whole; then this compares which tests took a data
-/// directory with the list of those that must.
+/// Runs them: a part by day. At night they run whole; then this compares which tests took a data
+/// directory with the lists of those that must.
 ///
 /// # Errors
 /// When cargo cannot say where its target folder is.
 pub fn step(checkout: &Checkout, lane: &mut Lane, is_night: bool) -> Result<()> {
-    let record = checkout.target()?.join("wire-on-database");
+    let (wire, rooms) = ("wire suite on PostgreSQL", "engine and store on PostgreSQL");
+    let record = checkout.target()?.join("on-database");
     // Of an earlier run.
     drop(fs::remove_file(&record));
     let mut started = None;
-    let is_started = lane.step("PostgreSQL for the wire suite", |_| {
+    let is_started = lane.step("PostgreSQL for the suites", |_| {
         let cluster = started.insert(Cluster::start(&ClusterSettings::default())?);
         cluster.run_sql("postgres", &[&format!("CREATE DATABASE {DATABASE}")])?;
         Ok(true)
     });
     let Some(cluster) = started.filter(|_| is_started) else {
-        lane.not_run(NAME);
+        lane.not_run(wire);
+        lane.not_run(rooms);
         return Ok(());
     };
-    // A test that runs alone is not told its name.
-    let threads = available_parallelism().map_or(2, NonZero::get).max(2);
-    let mut tests = checkout.cargo();
-    tests.args(SUITE);
-    tests.args(["--", "--test-threads", &threads.to_string()]);
-    tests.env(URL_VARIABLE, cluster.url(DATABASE));
-    if !is_night {
-        tests.args(BY_DAY);
-        lane.run(NAME, Runner::Cargo, &mut tests);
-        return Ok(());
+    let url = cluster.url(DATABASE);
+    let mut run = |name, programs: &BTreeSet<String>, filters: &[&str]| {
+        let mut tests = tests_of(checkout, programs);
+        // A test that runs alone does not know its name.
+        let threads = available_parallelism().map_or(2, NonZero::get).max(2);
+        tests.args(["--", "--test-threads", &threads.to_string()]);
+        tests.args(filters).env(URL_VARIABLE, &url);
+        if is_night {
+            tests.env(RECORD_VARIABLE, &record);
+            tests.env(LANE_VARIABLE, "night");
+        }
+        lane.run(name, Runner::Cargo, &mut tests);
+    };
+    let by_day: &[&str] = if is_night { &[] } else { &WIRE_BY_DAY };
+    run(wire, &["wire".to_owned()].into(), by_day);
+    run(rooms, &programs(checkout, is_night)?, &[]);
+    if is_night {
+        let lists = ["wire", "places"].map(str::to_owned).into();
+        let mut comparison = tests_of(checkout, &lists);
+        comparison.arg("tests_on_a_directory");
+        comparison.env(RECORD_VARIABLE, &record);
+        let name = "which of them ran on PostgreSQL";
+        lane.run(name, Runner::Cargo, &mut comparison);
     }
-    tests.env(RECORD_VARIABLE, &record);
-    lane.run(NAME, Runner::Cargo, &mut tests);
-    let mut comparison = checkout.cargo();
-    comparison.args(SUITE).arg("place::");
-    comparison.env(RECORD_VARIABLE, &record);
-    lane.run(
-        "which of it ran on PostgreSQL",
-        Runner::Cargo,
-        &mut comparison,
-    );
     Ok(())
+}
+
+/// The tests of these programs, of any package.
+fn tests_of(checkout: &Checkout, programs: &BTreeSet<String>) -> Command {
+    let mut tests = checkout.cargo();
+    tests.args(TESTS);
+    for program in programs {
+        tests.args(["--test", program]);
+    }
+    tests
+}
+
+/// The programs of the engine, and at night of the store, that run.
+fn programs(checkout: &Checkout, is_night: bool) -> Result<BTreeSet<String>> {
+    if !is_night {
+        return Ok(ENGINE_BY_DAY.map(str::to_owned).into());
+    }
+    let mut programs: BTreeSet<String> = STORE.map(str::to_owned).into();
+    for entry in fs::read_dir(checkout.root.join(ENGINE))? {
+        let name = entry?.file_name();
+        let name = name.to_string_lossy();
+        programs.extend(name.strip_suffix(".rs").map(str::to_owned));
+    }
+    Ok(programs)
 }
