@@ -13,8 +13,8 @@ fn tests_on_a_directory_are_those_of_the_list() {
     let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
     let is_test = |name: &str| {
         let (program, test) = name.split_once("::").expect("a program and its test");
-        let text = fs::read_to_string(tests.join(format!("{program}.rs")));
-        text.is_ok_and(|text| text.contains(&format!("#[test]\nfn {test}()")))
+        let source = fs::read_to_string(tests.join(format!("{program}.rs")));
+        source.is_ok_and(|source| source.contains(&format!("#[test]\nfn {test}()")))
     };
     OF_DIRECTORIES.compare(120, is_test);
 }
