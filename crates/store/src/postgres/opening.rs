@@ -8,7 +8,9 @@ use tokio_postgres::Client;
 
 use super::address::DatabaseUrl;
 use super::checks::{self, ContentUse, SchemaContent, SchemaSeen, StoreContent};
-use super::connection::{DatabaseConnection, DatabaseNotices, connect, identifier, literal, row};
+use super::connection::{
+    DatabaseConnection, DatabaseNotices, FIRST_ANSWER_MAX, connect, identifier, literal, row,
+};
 use super::filling::{PATIENT, StoreFilling, WAIT_FOR_DISK};
 use super::finding::{DatabaseFinding, Verdict};
 use super::format::{FORMAT, STEPS};
@@ -286,8 +288,10 @@ impl DatabaseStore {
     /// finds the store free.
     pub fn close(self) {
         let DatabaseStore { runtime, owner, .. } = self;
+        let unlock = owner.batch_execute("SELECT pg_advisory_unlock_all()");
+        let unlock = async { tokio::time::timeout(FIRST_ANSWER_MAX, unlock).await };
         // An error means that the session has ended already.
-        let _ = runtime.block_on(owner.batch_execute("SELECT pg_advisory_unlock_all()"));
+        let _ = runtime.block_on(unlock);
     }
 }
 

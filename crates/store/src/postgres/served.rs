@@ -11,7 +11,7 @@ use super::address::DatabaseUrl;
 use super::opening::DatabaseStore;
 use super::read::DatabaseReads;
 use super::write::index_builds::build_index;
-use super::write::session::COMMIT_MAX;
+use super::write::session::LongestWaits;
 use super::write::shared_writer::{SharedWriter, WriterPlace};
 use super::write::turn::DatabaseTurn;
 use crate::batch::TableConstraints;
@@ -53,7 +53,7 @@ impl DatabaseStore {
             password_file: password_file.map(Path::to_owned),
             encode_row: options.encode_row,
             keys: reads.keys(),
-            commit_max: COMMIT_MAX,
+            waits: LongestWaits::default(),
             aside: reads.handle(),
             read: reads.standing(),
         };

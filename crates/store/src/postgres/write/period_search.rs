@@ -83,7 +83,7 @@ impl PeriodSearch for PostgresRows<'_> {
             found.iter().map(piece).collect()
         };
         let found = match time_max {
-            None => search(),
+            None => self.session.patiently(search),
             Some(time_max) => self.within(time_max, |_| search()),
         };
         match found {

@@ -39,6 +39,11 @@ const BATCH_SESSION: &str = "SET client_min_messages = warning; \
 /// slow disk under load takes less; and who gives one up too soon loses no more than the session,
 /// since the next one finds how it ended.
 pub(in crate::postgres) const COMMIT_MAX: Duration = Duration::from_secs(30);
+/// So long any other request is waited for. The system of a server whose processes hang answers for
+/// them for ever, while a standby may have taken its place.
+const ANSWER_MAX: Duration = Duration::from_secs(30);
+/// The same of what goes through whole tables, or loads all that is known of them.
+pub(super) const LONG_ANSWER_MAX: Duration = Duration::from_mins(10);
 /// Most statements that stay prepared. Each table has about twenty.
 const PREPARED_MAX: usize = 2_000;
 /// So long a change of tables waits for those who use them, before others may write again.
@@ -109,6 +114,24 @@ struct TransactionStart {
     calls: Vec<SqlCall>,
 }
 
+/// How long a session waits for an answer before it is given up.
+#[derive(Clone, Copy)]
+pub(in crate::postgres) struct LongestWaits {
+    /// Of a commit.
+    pub(in crate::postgres) commit: Duration,
+    /// Of anything else.
+    pub(in crate::postgres) other: Duration,
+}
+
+impl Default for LongestWaits {
+    fn default() -> LongestWaits {
+        LongestWaits {
+            commit: COMMIT_MAX,
+            other: ANSWER_MAX,
+        }
+    }
+}
+
 /// The connection that writes.
 pub(crate) struct WriterSession {
     runtime: Runtime,
@@ -133,20 +156,15 @@ pub(crate) struct WriterSession {
     has_ended: Cell<bool>,
     /// Why it is of no more use, though it may not have ended.
     given_up: RefCell<Option<StoreError>>,
-    commit_max: Cell<Duration>,
+    waits: Cell<LongestWaits>,
     /// The name of the group that began last.
     group_name: RefCell<String>,
     round_trips: Cell<u64>,
 }
 
 impl WriterSession {
-    pub(crate) fn new(
-        runtime: Runtime,
-        client: Client,
-        notices: DatabaseNotices,
-    ) -> Result<WriterSession, StoreError> {
-        runtime.block_on(client.batch_execute(BATCH_SESSION))?;
-        Ok(WriterSession {
+    pub(crate) fn new(runtime: Runtime, client: Client, notices: DatabaseNotices) -> WriterSession {
+        WriterSession {
             runtime,
             client,
             notices,
@@ -160,10 +178,15 @@ impl WriterSession {
             has_waited: Cell::new(false),
             has_ended: Cell::new(false),
             given_up: RefCell::default(),
-            commit_max: Cell::new(COMMIT_MAX),
+            waits: Cell::default(),
             group_name: RefCell::default(),
             round_trips: Cell::new(0),
-        })
+        }
+    }
+
+    /// Sets what such a session sets.
+    pub(super) async fn prepare(client: &Client) -> Result<(), StoreError> {
+        Ok(client.batch_execute(BATCH_SESSION).await?)
     }
 
     /// The next burst begins a transaction, and runs these statements first; it fails unless this
@@ -191,7 +214,7 @@ impl WriterSession {
     pub(super) fn call_if_free(&self, call: SqlCall) -> Result<bool, StoreError> {
         let statements = self.prepared(&[&call])?;
         self.simple("SAVEPOINT free")?;
-        match self.run(&statements, &[&call]) {
+        match self.run(&statements, &[&call])? {
             Burst::Answered(_) => self.simple("RELEASE free").map(|()| true),
             Burst::Failed(error, _) if error.code() == Some(&SqlState::UNIQUE_VIOLATION) => {
                 self.take_back("free")?;
@@ -232,7 +255,7 @@ impl WriterSession {
         let all = format!(
             "SAVEPOINT tables; SET LOCAL lock_timeout = '{wait_ms}ms'; {sql} RELEASE tables"
         );
-        let ran = self.runtime.block_on(self.client.batch_execute(&all));
+        let ran = self.patiently(|| self.wait(self.client.batch_execute(&all)))?;
         match ran {
             Err(error) if is_of_statement(&error) => {
                 self.take_back("tables")?;
@@ -299,15 +322,10 @@ impl WriterSession {
         };
         self.notices.clear();
         let calls: Vec<&SqlCall> = calls.iter().collect();
-        let longest = self.commit_max.get();
-        let Some(burst) = self.run_within(&statements, &calls, Some(longest)) else {
-            let detail = format!(
-                "a commit was not answered within {} ms",
-                longest.as_millis()
-            );
-            let cause = StoreError::Unreachable { detail };
-            self.give_up(&cause);
-            return BurstEnd::Unknown(cause);
+        let longest = self.waits.get().commit;
+        let burst = match self.run_within(&statements, &calls, longest) {
+            Ok(burst) => burst,
+            Err(cause) => return BurstEnd::Unknown(cause),
         };
         match burst {
             // A cancelled wait for the standby reports success with a warning.
@@ -330,8 +348,7 @@ impl WriterSession {
     /// Ends the open transaction, if there is one, without a trace.
     pub(super) fn rollback(&self) -> Result<(), StoreError> {
         self.opening.take();
-        self.runtime
-            .block_on(self.client.batch_execute("ROLLBACK"))?;
+        self.wait(self.client.batch_execute("ROLLBACK"))??;
         self.is_open.set(false);
         self.has_failed.set(false);
         Ok(())
@@ -341,7 +358,7 @@ impl WriterSession {
     pub(super) fn end(self) {
         // An error means that the session has ended already.
         let unlock = self.client.batch_execute("SELECT pg_advisory_unlock_all()");
-        let _ = self.runtime.block_on(unlock);
+        let _ = self.wait(unlock);
     }
 
     /// Takes back what was done behind a savepoint, a statement that failed included.
@@ -372,9 +389,46 @@ impl WriterSession {
         self.given_up.borrow().clone()
     }
 
-    /// See [`COMMIT_MAX`].
-    pub(super) fn limit_commits(&self, longest: Duration) {
-        self.commit_max.set(longest);
+    /// Waits no longer than this for answers from now on.
+    pub(super) fn limit_waits(&self, longest: LongestWaits) {
+        self.waits.set(longest);
+    }
+
+    /// Waits longer for the answers to these requests: they go through whole tables.
+    pub(super) fn patiently<T>(&self, request: impl FnOnce() -> T) -> T {
+        let usual = self.waits.get();
+        let other = usual.other.max(LONG_ANSWER_MAX);
+        self.waits.set(LongestWaits { other, ..usual });
+        let answer = request();
+        self.waits.set(usual);
+        answer
+    }
+
+    fn wait<T>(&self, answer: impl Future<Output = T>) -> Result<T, StoreError> {
+        self.wait_for(self.waits.get().other, answer)
+    }
+
+    /// Waits for an answer of the database, so long at most. Then the session is of no more use:
+    /// the answer may come yet, in front of any other.
+    fn wait_for<T>(
+        &self,
+        longest: Duration,
+        answer: impl Future<Output = T>,
+    ) -> Result<T, StoreError> {
+        if let Some(cause) = self.given_up() {
+            return Err(cause);
+        }
+        let answered = async { tokio::time::timeout(longest, answer).await };
+        self.runtime.block_on(answered).map_err(|_| {
+            let detail = format!(
+                "a request was not answered within {} ms",
+                longest.as_millis()
+            );
+            let cause = StoreError::Unreachable { detail };
+            self.has_failed.set(true);
+            self.give_up(&cause);
+            cause
+        })
     }
 
     /// The name of the group that began last.
@@ -418,15 +472,18 @@ impl WriterSession {
     }
 
     /// Runs what reads in the open transaction.
-    pub(super) fn read<T>(&self, read: impl AsyncFnOnce(&Client) -> T) -> T {
+    pub(super) fn read<T>(
+        &self,
+        read: impl AsyncFnOnce(&Client) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
         self.count_trip();
-        self.runtime.block_on(read(&self.client))
+        self.wait(read(&self.client))?
     }
 
     /// Runs statements that have no parameters and no answer.
     pub(super) fn simple(&self, sql: &str) -> Result<(), StoreError> {
         self.count_trip();
-        self.heed(self.runtime.block_on(self.client.batch_execute(sql)))
+        self.heed(self.wait(self.client.batch_execute(sql))?)
     }
 
     /// What a statement gives, a line a row.
@@ -448,10 +505,10 @@ impl WriterSession {
         parameters: &[SqlParameter],
     ) -> Result<Vec<Row>, StoreError> {
         self.count_trip();
-        self.heed(self.runtime.block_on(async {
+        self.heed(self.wait(async {
             let statement = self.client.prepare(sql).await?;
             self.client.query(&statement, &borrowed(parameters)).await
-        }))
+        })?)
     }
 
     /// Hands on the rows of a statement, some at a time, until that says that it wants no more.
@@ -493,7 +550,7 @@ impl WriterSession {
             }
         });
         self.count_trip();
-        match self.runtime.block_on(pipelined(requests.into())) {
+        match self.wait(pipelined(requests.into()))? {
             Burst::Answered(mut answers) => Ok(answers.pop().unwrap_or_default()),
             Burst::Failed(error, _) => self.heed(Err(error)),
         }
@@ -501,40 +558,36 @@ impl WriterSession {
 
     fn answers(&self, calls: &[&SqlCall]) -> Result<Vec<Vec<Row>>, StoreError> {
         let statements = self.prepared(calls)?;
-        match self.run(&statements, calls) {
+        match self.run(&statements, calls)? {
             Burst::Answered(found) => Ok(found),
             Burst::Failed(error, _) => Err(self.notices.explain(error)),
         }
     }
 
-    fn run(&self, statements: &[Statement], calls: &[&SqlCall]) -> Burst<Vec<Row>> {
-        let burst = self.run_within(statements, calls, None);
-        burst.expect("it ends unless its time does")
+    fn run(
+        &self,
+        statements: &[Statement],
+        calls: &[&SqlCall],
+    ) -> Result<Burst<Vec<Row>>, StoreError> {
+        self.run_within(statements, calls, self.waits.get().other)
     }
 
-    /// The same for so long at most; `None` where the time is over.
     fn run_within(
         &self,
         statements: &[Statement],
         calls: &[&SqlCall],
-        longest: Option<Duration>,
-    ) -> Option<Burst<Vec<Row>>> {
+        longest: Duration,
+    ) -> Result<Burst<Vec<Row>>, StoreError> {
         let queries = statements.iter().zip(calls).map(|(statement, call)| {
             let client = &self.client;
             async move { client.query(statement, &borrowed(&call.parameters)).await }
         });
         self.count_trip();
-        let burst = pipelined(queries.collect());
-        let burst = self.runtime.block_on(async {
-            match longest {
-                None => Some(burst.await),
-                Some(longest) => tokio::time::timeout(longest, burst).await.ok(),
-            }
-        });
-        if let Some(Burst::Failed(error, _)) = &burst {
+        let burst = self.wait_for(longest, pipelined(queries.collect()))?;
+        if let Burst::Failed(error, _) = &burst {
             self.take_failure(error);
         }
-        burst
+        Ok(burst)
     }
 
     fn count_trip(&self) {
@@ -562,7 +615,7 @@ impl WriterSession {
                 async move { client.prepare(sql).await }
             });
             self.count_trip();
-            match self.runtime.block_on(pipelined(prepared.collect())) {
+            match self.wait(pipelined(prepared.collect()))? {
                 Burst::Answered(prepared) => {
                     let named = missing.iter().map(|sql| Box::from(*sql));
                     known.extend(named.zip(prepared));

@@ -10,6 +10,7 @@ use model::{Mark, TableNumber};
 use tokio::runtime::Handle;
 
 use super::group_tally::{GroupEffort, GroupTally};
+use super::session::LongestWaits;
 use super::vacuums::end_vacuums;
 use super::writer::{DatabaseWriter, StoreSeen, UnknownEnd};
 use crate::batch::Outcome;
@@ -24,14 +25,17 @@ use crate::{DatabaseCounts, EncodeRow, InDoubt, Standing, StoreError, StoreFutur
 /// goes on within a second of the database's first answer.
 const RETRY_AFTER: Duration = Duration::from_millis(100);
 
+/// So long it may take to end vacuums, which takes seconds: a server that hangs ends none.
+const MAKE_WAY_MAX: Duration = Duration::from_mins(1);
+
 /// Where the store is, for a writer that takes it again.
 pub(in crate::postgres) struct WriterPlace {
     pub(in crate::postgres) url: DatabaseUrl,
     pub(in crate::postgres) password_file: Option<PathBuf>,
     pub(in crate::postgres) encode_row: EncodeRow,
     pub(in crate::postgres) keys: StoreKeys,
-    /// So long a commit is waited for.
-    pub(in crate::postgres) commit_max: Duration,
+    /// So long answers are waited for.
+    pub(in crate::postgres) waits: LongestWaits,
     /// What runs beside the writer.
     pub(in crate::postgres) aside: Handle,
     /// What reads have seen of the store.
@@ -74,7 +78,7 @@ struct LostWriter {
 
 impl SharedWriter {
     pub(in crate::postgres) fn new(place: WriterPlace, writer: DatabaseWriter) -> SharedWriter {
-        writer.session().limit_commits(place.commit_max);
+        writer.session().limit_waits(place.waits);
         SharedWriter {
             place,
             slot: Mutex::new(WriterSlot::Free(Box::new(writer))),
@@ -204,12 +208,12 @@ impl SharedWriter {
             password_file,
             encode_row,
             keys,
-            commit_max,
+            waits,
             ..
         } = &self.place;
         let store = DatabaseStore::open_again(url, password_file.as_deref())?;
         let writer = store.into_writer(*encode_row, keys.clone())?;
-        writer.session().limit_commits(*commit_max);
+        writer.session().limit_waits(*waits);
         let StoreSeen { primary, group } = seen;
         let succession = writer.last_seen().primary.follows(primary, primary.mark);
         let succession = succession.map_err(StoreError::DatabaseUnfit)?;
@@ -253,7 +257,8 @@ impl SharedWriter {
         let makes_way = Arc::clone(&self.makes_way);
         self.place.aside.spawn(async move {
             // Where that fails, the next try of a change finds the tables used, too.
-            let _ = end_vacuums(&url, password_file.as_deref(), &tables).await;
+            let ended = end_vacuums(&url, password_file.as_deref(), &tables);
+            let _ = tokio::time::timeout(MAKE_WAY_MAX, ended).await;
             makes_way.store(false, Ordering::Relaxed);
         });
     }

@@ -7,11 +7,12 @@ use model::TableNumber;
 use tokio_postgres::{Client, Row};
 
 use super::group_stamp::GroupStamp;
-use super::session::WriterSession;
+use super::session::{LONG_ANSWER_MAX, WriterSession};
 use super::writer::DatabaseWriter;
 use crate::laws::constraints::Constraints;
 use crate::laws::growth::{Growth, Totals};
 use crate::laws::state::State;
+use crate::postgres::loading::load;
 use crate::postgres::opening::DatabaseStore;
 use crate::postgres::primary::Primary;
 use crate::stored_constraint;
@@ -30,22 +31,55 @@ impl DatabaseStore {
         encode_row: EncodeRow,
         keys: StoreKeys,
     ) -> Result<DatabaseWriter, StoreError> {
-        if let Err(error) = self.runtime.block_on(need_key(&self.owner, &keys)) {
-            // Once the key is back, the next one finds the store free.
-            self.close();
-            return Err(error);
-        }
-        let loaded = self.load()?;
-        let state = self.runtime.block_on(state(&self.owner, loaded))?;
-        let counters = self.runtime.block_on(counters(&self.owner))?;
-        let totals = Totals::new(&state.catalogue, counters.into_iter());
-        let primary = self.runtime.block_on(Primary::of(&self.owner))?;
-        let group = self.runtime.block_on(GroupStamp::of(&self.owner))?;
-        let session = WriterSession::new(self.runtime, self.owner, self.notices)?;
+        let read = async {
+            let read = read(&self.owner, &keys);
+            let read = tokio::time::timeout(LONG_ANSWER_MAX, read).await;
+            read.map_err(|_| StoreError::Unreachable {
+                detail: "it does not say what its store holds".to_owned(),
+            })?
+        };
+        let stored = match self.runtime.block_on(read) {
+            Ok(stored) => stored,
+            Err(error) => {
+                // Once a missing key is back, the next one finds the store free.
+                self.close();
+                return Err(error);
+            }
+        };
+        let StoredState {
+            state,
+            totals,
+            primary,
+            group,
+        } = stored;
+        let session = WriterSession::new(self.runtime, self.owner, self.notices);
         let parts = (session, primary, group);
         let manner = (encode_row, keys);
         Ok(DatabaseWriter::new(parts, manner, state, totals))
     }
+}
+
+/// All that a writer goes on from.
+struct StoredState {
+    state: State,
+    totals: Totals,
+    primary: Primary,
+    group: GroupStamp,
+}
+
+/// Reads it, and makes the session a writer's.
+async fn read(client: &Client, keys: &StoreKeys) -> Result<StoredState, StoreError> {
+    need_key(client, keys).await?;
+    let state = state(client, load(client).await?).await?;
+    let counters = counters(client).await?;
+    let stored = StoredState {
+        totals: Totals::new(&state.catalogue, counters.into_iter()),
+        state,
+        primary: Primary::of(client).await?,
+        group: GroupStamp::of(client).await?,
+    };
+    WriterSession::prepare(client).await?;
+    Ok(stored)
 }
 
 async fn need_key(client: &Client, keys: &StoreKeys) -> Result<(), StoreError> {

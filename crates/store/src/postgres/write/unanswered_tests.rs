@@ -1,5 +1,7 @@
-//! Commits that no standby takes: the server answers them once one does, and not before.
+//! Commits that no standby takes: the server answers them once one does, and not before. And a
+//! server whose processes hang, while its system still answers for them.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -7,19 +9,58 @@ use std::time::Duration;
 
 use futures_executor::block_on;
 use model::{Mark, ProjectId, Table, Value};
-use testing_postgres::{Cluster, ClusterSettings};
+use testing_postgres::{Cluster, ClusterSettings, Relay};
 use tokio::runtime::{Builder, Runtime};
 
+use super::session::LongestWaits;
 use super::shared_writer::{SharedWriter, WriterPlace};
 use super::turn::DatabaseTurn;
 use crate::batch::{CatalogueOp, Op, SpaceLimit, WriteBatch};
 use crate::vault::StoreKeys;
-use crate::{Committed, DatabaseStore, DatabaseUrl, InDoubt, StoreError, WriteTurn as _};
+use crate::{Committed, DatabaseStore, DatabaseUrl, InDoubt, Pending, StoreError, WriteTurn as _};
 
 /// A commit that is answered takes less on most machines; one that takes more is asked for again.
 const COMMIT_MAX: Duration = Duration::from_millis(500);
+/// The same of other requests, where it is them that no one answers.
+const ANSWER_MAX: Duration = Duration::from_secs(1);
 
 fn encode(_: &Table, _: &[Value], _: &mut Vec<u8>) {}
+
+/// What writes to the store at this place, and what runs beside it.
+fn open_at(url: &DatabaseUrl, keys: &Path, waits: LongestWaits) -> (Arc<SharedWriter>, Runtime) {
+    let aside = Builder::new_current_thread().build().unwrap();
+    let place = WriterPlace {
+        read: Arc::default(),
+        url: url.clone(),
+        password_file: None,
+        encode_row: encode,
+        keys: StoreKeys::of(keys),
+        waits,
+        aside: aside.handle().clone(),
+    };
+    let store = DatabaseStore::open(url, None).unwrap();
+    let writer = store.into_writer(encode, place.keys.clone());
+    (Arc::new(SharedWriter::new(place, writer.unwrap())), aside)
+}
+
+/// Runs a group that creates a project.
+fn create_project(shared: &Arc<SharedWriter>) -> Result<Box<dyn Pending>, StoreError> {
+    let turn = Box::new(DatabaseTurn::begin(shared)?);
+    let create = CatalogueOp::CreateProject {
+        id: ProjectId::new("p").unwrap(),
+        name: "P".to_owned(),
+    };
+    let batches = [WriteBatch {
+        catalogue_epoch: 0,
+        ops: vec![Op::Catalogue(create)],
+        author: None,
+        unchanged_since: None,
+        meta: None,
+        noted_in: None,
+        space: SpaceLimit::Any,
+    }];
+    block_on(turn.apply(&batches, Mark(1_000)))
+}
 
 /// A store on a server of its own.
 struct Place {
@@ -29,24 +70,17 @@ struct Place {
 }
 
 impl Place {
-    fn new(keys: &std::path::Path) -> Place {
+    fn new(keys: &Path) -> Place {
         let cluster = Cluster::start(&ClusterSettings::default()).unwrap();
         let url = DatabaseUrl::parse(&cluster.url("postgres")).unwrap();
-        let aside = Builder::new_current_thread().build().unwrap();
-        let place = WriterPlace {
-            read: Arc::default(),
-            url: url.clone(),
-            password_file: None,
-            encode_row: encode,
-            keys: StoreKeys::of(keys),
-            commit_max: COMMIT_MAX,
-            aside: aside.handle().clone(),
+        let waits = LongestWaits {
+            commit: COMMIT_MAX,
+            ..LongestWaits::default()
         };
-        let store = DatabaseStore::open(&url, None).unwrap();
-        let writer = store.into_writer(encode, place.keys.clone());
+        let (shared, aside) = open_at(&url, keys, waits);
         Place {
-            shared: Arc::new(SharedWriter::new(place, writer.unwrap())),
             cluster,
+            shared,
             _aside: aside,
         }
     }
@@ -90,21 +124,7 @@ impl Place {
     }
 
     fn create_project(&self) -> Box<dyn InDoubt> {
-        let turn = Box::new(DatabaseTurn::begin(&self.shared).unwrap());
-        let create = CatalogueOp::CreateProject {
-            id: ProjectId::new("p").unwrap(),
-            name: "P".to_owned(),
-        };
-        let batches = [WriteBatch {
-            catalogue_epoch: 0,
-            ops: vec![Op::Catalogue(create)],
-            author: None,
-            unchanged_since: None,
-            meta: None,
-            noted_in: None,
-            space: SpaceLimit::Any,
-        }];
-        let pending = block_on(turn.apply(&batches, Mark(1_000))).unwrap();
+        let pending = create_project(&self.shared).unwrap();
         match block_on(pending.commit()) {
             Ok(Committed::Unknown(doubt)) => doubt,
             Ok(Committed::Done(outcomes)) => panic!("{outcomes:?}"),
@@ -148,4 +168,33 @@ fn a_commit_that_no_standby_takes_is_in_doubt_until_one_is_not_waited_for() {
     assert!(is_done);
     assert_eq!(place.shared.outage(), None);
     place.shared.close(Mark(1_000)).unwrap();
+}
+
+#[test]
+fn a_server_that_hangs_holds_no_writer_for_ever() {
+    let (keys, cluster) = (tempfile::tempdir().unwrap(), Cluster::shared().unwrap());
+    let relay = Relay::start(&cluster).unwrap();
+    let made = "CREATE DATABASE hanging";
+    cluster.run_sql("postgres", &[made]).unwrap();
+    let url = DatabaseUrl::parse(&relay.url("hanging")).unwrap();
+    let waits = LongestWaits {
+        other: ANSWER_MAX,
+        ..LongestWaits::default()
+    };
+    let (shared, _aside) = open_at(&url, keys.path(), waits);
+    assert_eq!(shared.outage(), None);
+    relay.take_no_more();
+    relay.go_silent();
+    let refused = create_project(&shared).err().unwrap();
+    assert!(refused.is_retryable(), "{refused:?}");
+    assert_eq!(shared.outage(), Some(refused));
+    relay.go_on();
+    let pending = loop {
+        match create_project(&shared) {
+            Ok(pending) => break pending,
+            Err(error) => assert!(error.is_retryable(), "{error:?}"),
+        }
+    };
+    assert!(matches!(block_on(pending.commit()), Ok(Committed::Done(_))));
+    assert_eq!(shared.outage(), None);
 }
