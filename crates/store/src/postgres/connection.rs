@@ -27,6 +27,10 @@ pub(super) const SESSION: [(&str, &str); 4] = [
     ("client_connection_check_interval", "250ms"),
     ("TimeZone", "UTC"),
 ];
+/// Limits that the role, the database or the server may set, and that would end what takes longer,
+/// or a session that owns a store and has nothing to do. The last one came with version 17.
+const UNLIMITED: &str = "SELECT set_config(name, '0', false) FROM pg_settings WHERE name IN \
+                         ('statement_timeout', 'idle_session_timeout', 'transaction_timeout');";
 /// After connecting, a host has so long to say that it takes writes, and how its store stands.
 pub(super) const FIRST_ANSWER_MAX: Duration = Duration::from_secs(5);
 
@@ -264,7 +268,7 @@ async fn prepare(client: &Client, schema: &str) -> Result<(), HostFault> {
     let sets = SESSION.map(|(name, value)| format!("SET {name} = '{value}';"));
     let path = format!("SET search_path = {};", identifier(schema));
     client
-        .batch_execute(&format!("{}{path}", sets.concat()))
+        .batch_execute(&format!("{UNLIMITED}{}{path}", sets.concat()))
         .await?;
     Ok(())
 }

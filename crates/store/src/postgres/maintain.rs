@@ -47,8 +47,6 @@ pub fn maintain_database(
         let client = connection.map_err(refused)?.client;
         let seen = look::schema(&client, &url.schema).await?;
         need(checks::there(url, &seen))?;
-        // What the role may have been given ends no work of its operator.
-        client.batch_execute("SET statement_timeout = 0").await?;
         let tables = erased_tables(&client, &url.schema).await?;
         for table in &tables {
             begins(table);

@@ -15,7 +15,7 @@ use crate::postgres::row_tables::{UserIndex, user_indexes};
 use crate::{IndexBuildEnd, StoreError};
 
 /// It waits for each session that has an older snapshot, however long that takes.
-const PATIENT: &str = "SET lock_timeout = 0; SET statement_timeout = 0";
+const PATIENT: &str = "SET lock_timeout = 0";
 
 /// Builds an index that a user has made and that waits for it. Where it is to be unique and is not,
 /// nothing is built. Dropped, it is called off, which the server notices by the end of the

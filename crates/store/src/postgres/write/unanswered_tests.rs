@@ -1,5 +1,5 @@
 //! Commits that no standby takes: the server answers them once one does, and not before. And a
-//! server whose processes hang, while its system still answers for them.
+//! server whose processes hang, while its system still answers for them, or that ends sessions.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -197,4 +197,22 @@ fn a_server_that_hangs_holds_no_writer_for_ever() {
     };
     assert!(matches!(block_on(pending.commit()), Ok(Committed::Done(_))));
     assert_eq!(shared.outage(), None);
+}
+
+#[test]
+fn no_limit_that_a_role_was_given_ends_the_session_that_owns_a_store() {
+    let (keys, cluster) = (tempfile::tempdir().unwrap(), Cluster::shared().unwrap());
+    let made = [
+        "CREATE DATABASE hurried",
+        "ALTER DATABASE hurried SET statement_timeout = '7s'",
+        "ALTER DATABASE hurried SET idle_session_timeout = '7s'",
+    ];
+    cluster.run_sql("postgres", &made).unwrap();
+    let url = DatabaseUrl::parse(&cluster.url("hurried")).unwrap();
+    let (shared, _aside) = open_at(&url, keys.path(), LongestWaits::default());
+    let set = shared.with_writer(|writer| {
+        let names = ["statement_timeout", "idle_session_timeout"];
+        Ok(names.map(|name| writer.lines(&format!("SHOW {name}"))))
+    });
+    assert_eq!(set.unwrap(), [["0"], ["0"]]);
 }
