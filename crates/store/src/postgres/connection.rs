@@ -117,6 +117,13 @@ impl ConnectFault {
             HostFault::Failed { code, .. } => code.as_ref().is_none_or(is_outage_code),
         })
     }
+
+    /// Whether a server runs that has no room for another connection.
+    pub(super) fn is_crowded(&self) -> bool {
+        let crowded = Some(SqlState::TOO_MANY_CONNECTIONS);
+        let mut tried = self.tried.iter();
+        tried.any(|(_, fault)| matches!(fault, HostFault::Failed { code, .. } if *code == crowded))
+    }
 }
 
 /// Why one host was not taken.

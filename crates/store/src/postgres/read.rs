@@ -333,16 +333,21 @@ impl SharedReads {
         read: &R,
         mut limit: Pin<&mut Sleep>,
     ) -> Step<R::Answer> {
-        let turn = tokio::select! {
-            biased;
-            turn = self.short_ones.turn() => turn?,
-            // The database was asked for nothing yet.
-            () = &mut limit => return Err(self.over().into()),
-        };
-        let mut lent = tokio::select! {
-            biased;
-            lent = self.short_ones.lend(turn) => lent?,
-            () = &mut limit => return Err(self.silent()),
+        let mut lent = loop {
+            let turn = tokio::select! {
+                biased;
+                turn = self.short_ones.turn() => turn?,
+                // The database was asked for nothing yet.
+                () = &mut limit => return Err(self.over().into()),
+            };
+            let lent = tokio::select! {
+                biased;
+                lent = self.short_ones.lend(turn) => lent?,
+                () = &mut limit => return Err(self.silent()),
+            };
+            if let Some(lent) = lent {
+                break lent;
+            }
         };
         let answer = tokio::select! {
             biased;
@@ -422,7 +427,12 @@ impl SharedReads {
     }
 
     async fn long_once<R: DatabaseRead>(&self, read: &R) -> Step<R::Answer> {
-        let mut lent = self.long_ones.lend(self.long_ones.turn().await?).await?;
+        let mut lent = loop {
+            let turn = self.long_ones.turn().await?;
+            if let Some(lent) = self.long_ones.lend(turn).await? {
+                break lent;
+            }
+        };
         let limit = Duration::from_millis(self.limit_ms);
         let until = Instant::now() + limit;
         let answer = read.read(self, &mut lent, ReadPace::Long { until });

@@ -1,5 +1,7 @@
 //! A database that is gone for a while, or comes back as another one.
 
+use std::thread;
+
 use futures_executor::block_on;
 use store::{DatabaseReads, DatabaseUrl, LongReads, Options, StoreError, StoreFunctions};
 
@@ -130,4 +132,36 @@ fn reads_need_no_right_but_to_read() {
     let keys = data_of(&relayed.copied.directory);
     let reads = DatabaseReads::open(&options(&url), None, &keys).unwrap();
     assert_eq!(block_on(reads.deployments(1)), Ok(Vec::new()));
+}
+
+#[test]
+fn reads_share_the_connections_that_a_server_has_room_for() {
+    let _turn = turn();
+    let relayed = Relayed::new("crowded");
+    let prepared = [
+        "CREATE ROLE crowd LOGIN CONNECTION LIMIT 2",
+        "ALTER TABLE tidemark.deployment RENAME TO slowly",
+        "CREATE VIEW tidemark.deployment AS SELECT * FROM tidemark.slowly \
+         WHERE (SELECT pg_sleep(0.05)) IS NOT NULL",
+        "GRANT USAGE ON SCHEMA tidemark TO crowd",
+        "GRANT SELECT ON ALL TABLES IN SCHEMA tidemark TO crowd",
+    ];
+    relayed
+        .copied
+        .cluster
+        .run_sql("crowded", &prepared)
+        .unwrap();
+    let url = relayed.copied.cluster.url("crowded");
+    let url = url.replacen("//tidemark@", "//crowd@", 1);
+    let url = DatabaseUrl::parse(&url).unwrap();
+    let keys = data_of(&relayed.copied.directory);
+    let reads = DatabaseReads::open(&options(&url), None, &keys).unwrap();
+    thread::scope(|scope| {
+        let read = || block_on(reads.deployments(1));
+        let all: Vec<_> = (0..8).map(|_| scope.spawn(read)).collect();
+        for one in all {
+            assert_eq!(one.join().unwrap(), Ok(Vec::new()));
+        }
+    });
+    assert_eq!(reads.outage(), None);
 }

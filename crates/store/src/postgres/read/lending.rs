@@ -28,6 +28,9 @@ const CANCELLED_MAX: Duration = Duration::from_secs(5);
 /// connection any more, which counts as lent no longer.
 const CANCELLED_SOON: Duration = Duration::from_millis(250);
 
+/// So long fewer connections are lent where a server has no room for another one.
+const CROWDED_FOR: Duration = Duration::from_secs(1);
+
 /// So much longer than a read may take, its transaction may wait for the next statement: while what
 /// came of the one before is taken in, or tested.
 const BESIDE_READ_MS: u64 = 1_000;
@@ -65,7 +68,23 @@ pub(super) struct Lending {
     permits: Arc<Semaphore>,
     /// Connections that are open, those included that are cancelled.
     open: Arc<AtomicUsize>,
+    /// Connections that are being opened.
+    opening: Arc<AtomicUsize>,
     count_max: usize,
+}
+
+/// Why no connection was opened.
+struct OpenFault {
+    error: StoreError,
+    /// Whether the server has no room for another one.
+    is_crowded: bool,
+}
+
+impl From<StoreError> for OpenFault {
+    fn from(error: StoreError) -> OpenFault {
+        let is_crowded = false;
+        OpenFault { error, is_crowded }
+    }
 }
 
 /// How many connections there are.
@@ -75,7 +94,7 @@ pub(in crate::postgres) struct ConnectionCounts {
     pub(in crate::postgres) max: usize,
 }
 
-/// Counts a connection as open until it is dropped.
+/// Counts a connection until it is dropped.
 struct CountedOpen(Arc<AtomicUsize>);
 
 impl CountedOpen {
@@ -141,6 +160,7 @@ impl Lending {
             idle: Mutex::default(),
             permits: Arc::new(Semaphore::new(count.max(1))),
             open: Arc::default(),
+            opening: Arc::default(),
             count_max: count.max(1),
         }
     }
@@ -153,21 +173,28 @@ impl Lending {
     }
 
     /// Lends a connection to whose turn it is, and opens one where all that are open are in use.
+    /// `None` where the server has no room for that: there is one after another turn.
     pub(super) async fn lend(
         self: &Arc<Self>,
         permit: OwnedSemaphorePermit,
-    ) -> Result<LentConnection, StoreError> {
-        let idle = self.take_idle();
-        let used = match idle {
-            Some(idle) => idle,
+    ) -> Result<Option<LentConnection>, StoreError> {
+        let used = match self.take_idle() {
+            Some(idle) => Some(idle),
             None => self.open().await?,
         };
-        Ok(LentConnection {
-            used: Some(used),
+        if used.is_none() {
+            self.handle.spawn(async move {
+                tokio::time::sleep(CROWDED_FOR).await;
+                drop(permit);
+            });
+            return Ok(None);
+        }
+        Ok(Some(LentConnection {
+            used,
             permit: Some(permit),
             home: Arc::clone(self),
             is_open: false,
-        })
+        }))
     }
 
     fn take_idle(&self) -> Option<ReadConnection> {
@@ -180,29 +207,38 @@ impl Lending {
         None
     }
 
+    /// Opens a connection; `None` where the server has no room for it beside others of these.
+    ///
     /// # Errors
     /// What a try has come to: this one, or the last one where it is too early for another.
-    async fn open(&self) -> Result<ReadConnection, StoreError> {
+    async fn open(&self) -> Result<Option<ReadConnection>, StoreError> {
         let reachability = &self.standing.reachability;
         reachability.may_try(Instant::now())?;
-        match self.try_open().await {
+        let counted = CountedOpen::of(&self.opening);
+        let opened = self.try_open().await;
+        drop(counted);
+        let OpenFault { error, is_crowded } = match opened {
             Ok(opened) => {
                 reachability.succeeded();
-                Ok(opened)
+                return Ok(Some(opened));
             }
-            Err(error) if self.permits.is_closed() => Err(error),
-            Err(error) => {
-                reachability.failed(Instant::now(), error.clone());
-                Err(error)
-            }
+            Err(fault) => fault,
+        };
+        let others = [&self.open, &self.opening].map(|count| count.load(Ordering::Relaxed));
+        if is_crowded && others.iter().any(|count| *count > 0) {
+            return Ok(None);
         }
+        if !self.permits.is_closed() {
+            reachability.failed(Instant::now(), error.clone());
+        }
+        Err(error)
     }
 
-    async fn try_open(&self) -> Result<ReadConnection, StoreError> {
+    async fn try_open(&self) -> Result<ReadConnection, OpenFault> {
         let opened = self.try_open_on(self.url.clone()).await;
-        let Err(StoreError::DatabaseUnfit(_)) = &opened else {
+        if !matches!(&opened, Err(fault) if matches!(fault.error, StoreError::DatabaseUnfit(_))) {
             return opened;
-        };
+        }
         // A primary may have come back in front of the one that has taken its place.
         for alone in self.url.on_each_host() {
             let other = self.try_open_on(alone).await;
@@ -213,21 +249,24 @@ impl Lending {
         opened
     }
 
-    async fn try_open_on(&self, url: DatabaseUrl) -> Result<ReadConnection, StoreError> {
+    async fn try_open_on(&self, url: DatabaseUrl) -> Result<ReadConnection, OpenFault> {
         let seen = self.standing.primary.mark();
         let file = self.password_file.clone();
         let settings = self.settings.clone();
         // Its messages are read and sent on a thread of the runtime, and not here.
         let opened = self.handle.spawn(async move {
             let connection = connect(&url, file.as_deref()).await;
-            let connection = connection.map_err(|fault| checks::not_connected(&url, &fault))?;
+            let connection = connection.map_err(|fault| OpenFault {
+                is_crowded: fault.is_crowded(),
+                error: checks::not_connected(&url, &fault),
+            })?;
             let primary = admission(&connection.client, &settings);
             let primary = tokio::time::timeout(FIRST_ANSWER_MAX, primary).await;
             let silent = |_| StoreError::Unreachable {
                 detail: "it does not say how its store stands".to_owned(),
             };
             let primary = primary.map_err(silent)??;
-            Ok::<_, StoreError>((connection, primary))
+            Ok::<_, OpenFault>((connection, primary))
         });
         // It is given up with the thread for messages alone.
         let opened = opened.await.map_err(|_| StoreError::Interrupted)?;
