@@ -86,8 +86,8 @@ pub enum UrlFault {
     TooManyHosts(usize),
     /// Neither one port nor as many as hosts, or likewise of addresses.
     Counts(&'static str),
-    /// No parameter is called so.
-    UnknownParameter(String),
+    /// No parameter is called so, if that can be said.
+    UnknownParameter(Option<String>),
     /// The value of the parameter is none of these.
     Value(&'static str, &'static str),
     /// A part cannot be read; what the driver says of it.
@@ -124,13 +124,24 @@ impl DatabaseUrl {
             return Err(UrlFault::Scheme);
         }
         let (place, parameters) = text.split_once('?').unwrap_or((text, ""));
+        // A part of a password that was not escaped would be shown as a host, or as the database.
+        if place.matches('@').count() > 1 {
+            let expected = "the only @ before ?; in a user or a password it is %40";
+            return Err(UrlFault::Value("@", expected));
+        }
         let mut ours = Parameters::default();
         let kept = parameters
             .split('&')
             .filter(|parameter| !parameter.is_empty());
         let kept: Vec<&str> = kept
             .filter_map(|parameter| ours.take(parameter).transpose())
-            .collect::<Result<_, _>>()?;
+            .collect::<Result<_, _>>()
+            .map_err(|fault| match fault {
+                UrlFault::UnknownParameter(_) if parameters.contains('@') => {
+                    UrlFault::UnknownParameter(None)
+                }
+                fault => fault,
+            })?;
         let url = format!("{place}?{}", kept.join("&"));
         let parsed: Config = url
             .parse()
@@ -231,15 +242,21 @@ impl fmt::Display for UrlFault {
             UrlFault::Counts(what) => {
                 write!(f, "it names neither one {what} nor one for each host")
             }
-            UrlFault::UnknownParameter(name) => write!(
-                f,
-                "it has no parameter `{name}`; there are host, sslmode, sslrootcert, schema, {}",
-                OF_DRIVER.join(", ")
-            ),
+            UrlFault::UnknownParameter(name) => write_unknown(f, name.as_deref()),
             UrlFault::Value(name, expected) => write!(f, "`{name}` must be {expected}"),
             UrlFault::Unreadable(said) => f.write_str(said),
         }
     }
+}
+
+/// A password may have a `?` in it, behind which nothing is a parameter.
+fn write_unknown(f: &mut fmt::Formatter<'_>, name: Option<&str>) -> fmt::Result {
+    match name {
+        Some(name) => write!(f, "it has no parameter `{name}`")?,
+        None => f.write_str("it has an unknown parameter, or a password whose ? is not %3F")?,
+    }
+    let known = OF_DRIVER.join(", ");
+    write!(f, "; there are host, sslmode, sslrootcert, schema, {known}")
 }
 
 impl std::error::Error for UrlFault {}
@@ -274,7 +291,7 @@ impl Parameters {
             other => {
                 // Enough to find it, and no more than a name has.
                 let shown = other.chars().take(NAME_BYTES_MAX).collect();
-                return Err(UrlFault::UnknownParameter(shown));
+                return Err(UrlFault::UnknownParameter(Some(shown)));
             }
         }
         Ok(None)
@@ -305,10 +322,11 @@ fn ssl_mode(value: &str) -> Result<SslMode, UrlFault> {
 
 fn schema(name: String) -> Result<String, UrlFault> {
     let is_whole = (1..=NAME_BYTES_MAX).contains(&name.len()) && !name.contains('\0');
-    if is_whole && !name.starts_with("pg_") {
+    // A path of schemas takes `$user` for the user's name, quoted or not.
+    if is_whole && !name.starts_with("pg_") && name != "$user" {
         return Ok(name);
     }
-    let expected = "a name of 1 to 63 bytes that does not begin with pg_";
+    let expected = "a name of 1 to 63 bytes that does not begin with pg_ and is not $user";
     Err(UrlFault::Value("schema", expected))
 }
 
@@ -474,6 +492,8 @@ mod tests {
             ),
             ("postgres://a/d?host=b", "absent where hosts stand"),
             ("postgres://a/d?schema=", "1 to 63 bytes"),
+            ("postgres://a/d?schema=$user", "is not $user"),
+            ("postgres://a/d?schema=%24user", "is not $user"),
             (&*name, "1 to 63 bytes"),
             ("postgres://a/d?schema=%00", "1 to 63 bytes"),
             ("postgres://a/d?schema=%FF", "%-escapes are of UTF-8"),
@@ -496,6 +516,10 @@ mod tests {
             "postgres://u:geheim@a:port/d",
             "postgres://u:geheim@a/d?sslmode=x",
             "postgres://u:geheim@a/d?password=geheim&connect_timeout=x",
+            "postgres://u:ge@geheim@a/d",
+            "postgres://u:ge@h/geheim@a/d",
+            "postgres://u:ge?geheim@a/d",
+            "postgres://u:ge?geheim=1@a/d",
         ] {
             let fault = DatabaseUrl::parse(text).unwrap_err();
             assert!(!format!("{fault} {fault:?}").contains("geheim"), "{fault}");
