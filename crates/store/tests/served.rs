@@ -316,6 +316,47 @@ fn a_commit_in_doubt_that_is_left_is_the_last_one() {
     db.close();
 }
 
+/// The same as a user who is no superuser.
+struct Plain(Relayed);
+
+impl Place for Plain {
+    fn open(&self) -> Arc<dyn Store> {
+        let url = self.0.cluster.url(self.0.database);
+        let url = url.replacen("//tidemark@", "//plain@", 1);
+        open_at(&DatabaseUrl::parse(&url).unwrap(), self.0.keys.path())
+    }
+}
+
+#[test]
+fn a_right_that_is_revoked_is_named_and_what_does_not_need_it_is_written() {
+    let place = Plain(Relayed::new("served_revoked"));
+    place.0.sql("CREATE ROLE plain LOGIN");
+    place
+        .0
+        .sql("GRANT CREATE ON DATABASE served_revoked TO plain");
+    let mut db = Db::with_notes(&place);
+    place.0.sql("REVOKE ALL ON t1 FROM plain");
+    let transaction = opens_transaction(&db, "t");
+    let row = db.batch(vec![db.insert("a", note("one"))]);
+    // The writer of the engine runs the batches of such a group one by one.
+    let both = [transaction.clone(), row.clone()];
+    for batches in [&both[..], &both[1..]] {
+        let refused = db.try_commit(batches).unwrap_err();
+        assert!(
+            matches!(&refused, StoreError::DatabaseUnfit(finding)
+                if finding.found.contains("permission denied")),
+            "{refused:?}"
+        );
+    }
+    let outcomes = db.try_commit(&[transaction]).unwrap();
+    assert!(outcomes[0].is_ok(), "{outcomes:?}");
+    place.0.sql("GRANT ALL ON t1 TO plain");
+    let outcomes = db.try_commit(&[row]).unwrap();
+    assert!(outcomes[0].is_ok(), "{outcomes:?}");
+    assert_eq!(place.0.sql("SELECT count(*) FROM t1"), "1");
+    db.close();
+}
+
 #[test]
 fn round_trips_and_rows_of_commits_are_counted_and_so_are_connections() {
     let place = Relayed::new("served_counts");

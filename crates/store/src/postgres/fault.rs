@@ -8,6 +8,7 @@ use tokio_postgres::Error;
 use tokio_postgres::error::{DbError, SqlState};
 
 use super::address::cause;
+use super::finding::DatabaseFinding;
 use crate::error::corrupt;
 use crate::{SortRoom, StoreError};
 
@@ -25,12 +26,14 @@ enum Met {
     ComplexQuery,
     /// More than a row, or a table, has room for.
     WideRow,
+    /// The user may not do it, or not any more.
+    NoRight,
     Damage,
 }
 
 /// What codes mean. Those of a connection are in [`is_outage_code`]. Every other one is a fault of
 /// ours or a matter for an operator, whom the text of the server helps: [`StoreError::Io`].
-const MEANINGS: [(SqlState, Met); 13] = [
+const MEANINGS: [(SqlState, Met); 14] = [
     (SqlState::QUERY_CANCELED, Met::Stop),
     (SqlState::LOCK_NOT_AVAILABLE, Met::Stop),
     (SqlState::T_R_DEADLOCK_DETECTED, Met::Stop),
@@ -42,6 +45,7 @@ const MEANINGS: [(SqlState, Met); 13] = [
     (SqlState::STATEMENT_TOO_COMPLEX, Met::ComplexQuery),
     (SqlState::PROGRAM_LIMIT_EXCEEDED, Met::WideRow),
     (SqlState::TOO_MANY_COLUMNS, Met::WideRow),
+    (SqlState::INSUFFICIENT_PRIVILEGE, Met::NoRight),
     (SqlState::DATA_CORRUPTED, Met::Damage),
     (SqlState::INDEX_CORRUPTED, Met::Damage),
 ];
@@ -75,10 +79,17 @@ impl From<Error> for StoreError {
             Some(Met::WideRow) if !is_of_transactions(&error) => StoreError::RowTooLarge {
                 detail: said(&error).to_owned(),
             },
+            Some(Met::NoRight) => StoreError::DatabaseUnfit(no_right(said(&error))),
             Some(Met::Damage) => corrupt(detail()),
             Some(Met::WideRow) | None => StoreError::Io { detail: detail() },
         }
     }
+}
+
+/// An operator's matter: the store was made by a user who had the right.
+fn no_right(said: &str) -> DatabaseFinding {
+    let advice = "Let the user of the URL own the schema and the tables of the store";
+    DatabaseFinding::bad("rights", format!("The database says: {said}."), advice)
 }
 
 /// The limit in "temporary file size exceeds temp_file_limit (64kB)", in whatever language.
@@ -174,7 +185,11 @@ mod tests {
             ("22003", "out of range", io("out of range")),
             ("22021", "bad byte", io("bad byte")),
             ("22P02", "no number", io("no number")),
-            ("42501", "no right", io("no right")),
+            (
+                "42501",
+                "no right",
+                StoreError::DatabaseUnfit(no_right("no right")),
+            ),
             ("23505", "not of a user", io("not of a user")),
         ]
     }
