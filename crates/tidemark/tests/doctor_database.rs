@@ -115,6 +115,41 @@ fn a_server_that_could_lose_writes_or_stop_them_is_found() {
 }
 
 #[test]
+fn doctor_says_when_its_user_does_not_see_standbys() {
+    let settings = ClusterSettings {
+        further: &["cluster_name=s1"],
+        ..ClusterSettings::default()
+    };
+    let cluster = Cluster::start(&settings).unwrap();
+    let _standby = cluster.standby(&settings).unwrap();
+    cluster.wait_for("s1").unwrap();
+    let made = [
+        "CREATE ROLE plain LOGIN",
+        "CREATE DATABASE seen OWNER plain",
+    ];
+    cluster.run_sql("postgres", &made).unwrap();
+    let url = cluster.url("seen").replacen("//tidemark@", "//plain@", 1);
+    let (_, found) = doctor(&url, &[]);
+    let advice = check(&found, "rights", "warning", "`plain` may not see");
+    assert!(
+        advice.contains("GRANT pg_read_all_stats TO \"plain\""),
+        "{advice}"
+    );
+    let names = |found: &Value| -> Vec<String> {
+        let findings = found["findings"].as_array().unwrap().iter();
+        let names = findings.map(|one| one["check"].as_str().unwrap().to_owned());
+        names.collect()
+    };
+    assert!(!names(&found).contains(&"standbys".to_owned()), "{found:#}");
+    check(&found, "connections", "ok", "are free");
+    let granted = ["GRANT pg_read_all_stats TO plain"];
+    cluster.run_sql("postgres", &granted).unwrap();
+    let (_, found) = doctor(&url, &[]);
+    check(&found, "standbys", "warning", "there is one");
+    assert!(!names(&found).contains(&"rights".to_owned()), "{found:#}");
+}
+
+#[test]
 fn a_restore_is_accepted_only_of_a_store_in_a_database() {
     let cluster = cluster();
     let make = "CREATE DATABASE unrestored";

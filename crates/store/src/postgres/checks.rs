@@ -367,6 +367,21 @@ pub(super) fn durability(settings: &ServerSettings) -> DatabaseFinding {
     )
 }
 
+/// What the server shows to few users only.
+pub(super) fn unseen(user: &str) -> DatabaseFinding {
+    DatabaseFinding::warning(
+        "rights",
+        format!(
+            "The user `{user}` may not see how standbys follow, and what other users' sessions do: \
+             that is not looked at."
+        ),
+        format!(
+            "As a superuser: GRANT pg_read_all_stats TO {}",
+            identifier(user)
+        ),
+    )
+}
+
 /// `states` are those of the standbys, as `sync_state` has them.
 pub(super) fn standbys(settings: &ServerSettings, states: &[String]) -> DatabaseFinding {
     const CHECK: &str = "standbys";

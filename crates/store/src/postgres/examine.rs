@@ -99,8 +99,19 @@ impl Examination<'_> {
         let is_far = matches!(connection.host.host, Host::Tcp(_));
         self.say(checks::keepalives(&settings, is_far));
         self.say(checks::durability(&settings));
-        let states = column(client, "SELECT sync_state FROM pg_stat_replication").await?;
-        self.say(checks::standbys(&settings, &states));
+        let sees = "SELECT pg_has_role('pg_read_all_stats', 'USAGE')";
+        let sees_others = column(client, sees).await?.concat() == "t";
+        if !sees_others {
+            self.say(checks::unseen(&schema.user));
+        }
+        let states = column(
+            client,
+            "SELECT coalesce(sync_state, '') FROM pg_stat_replication",
+        );
+        let states = states.await?;
+        if sees_others || !settings.waits_for_standby() {
+            self.say(checks::standbys(&settings, &states));
+        }
         let is_answered = !settings.waits_for_standby()
             || states
                 .iter()
@@ -108,7 +119,7 @@ impl Examination<'_> {
         if is_answered {
             self.say(checks::sync(&settings, sync_us(client).await?));
         }
-        let used = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'";
+        let used = "SELECT sum(numbackends) FROM pg_stat_database";
         self.say(checks::connections(&settings, number(client, used).await?));
         self.say(checks::snapshots(oldest_snapshot(client).await?));
         let idle = "SELECT slot_name FROM pg_replication_slots WHERE NOT active ORDER BY 1 LIMIT 5";
