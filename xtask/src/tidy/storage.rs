@@ -4,14 +4,15 @@ use super::Finding;
 use super::source::{Source, Tree};
 
 /// Tests that have a database of their own beside the program.
-const FOREIGN: [&str; 4] = [
+const FOREIGN: [&str; 5] = [
     "crates/tidemark/tests/doctor_database.rs",
+    "crates/tidemark/tests/first_steps_database.rs",
     "crates/tidemark/tests/serve_database.rs",
     "crates/tidemark/tests/store_place.rs",
     "tests/tests/kill_database.rs",
 ];
 /// Where SQL may stand. The emitter's tests compare whole statements; this file looks for them.
-const SQL_HOMES: [&str; 11] = [
+const SQL_HOMES: [&str; 12] = [
     "crates/query/src/emit.rs",
     "crates/query/src/emit/",
     "crates/query/tests/",
@@ -21,6 +22,7 @@ const SQL_HOMES: [&str; 11] = [
     FOREIGN[1],
     FOREIGN[2],
     FOREIGN[3],
+    FOREIGN[4],
     "crates/tiers/tests/support/sqlite.rs",
     "xtask/src/tidy/storage.rs",
 ];
