@@ -136,10 +136,10 @@ impl LentDatabase {
 }
 
 impl StoreSchema {
-    /// Where a server keeps its store in it.
+    /// Where a server keeps its store in it. The folder beside it belongs to this schema alone.
     pub fn site(&self, scratch: &Scratch, name: &str) -> ServerSite {
         ServerSite {
-            data: scratch.at(&format!("{name}-beside")),
+            data: scratch.at(&format!("{name}-{}", self.name)),
             database: Some(self.store.clone()),
         }
     }
