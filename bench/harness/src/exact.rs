@@ -32,6 +32,9 @@ pub struct Arguments {
     run: RunArgs,
     #[command(flatten)]
     database: LentDatabaseArgs,
+    /// Leave out responders and nginx: both stores alone, in a third of the time
+    #[arg(long, requires = "database")]
+    only_database: bool,
 }
 
 const FULL: Sizes = Sizes {
@@ -48,23 +51,22 @@ const QUICK: Sizes = Sizes {
 /// When the stage cannot be set, or the report not be written.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let sizes = arguments.run.sizes(FULL, QUICK, |sizes| &mut sizes.rounds);
-    let nginx = nginx::find()?;
-    let own = vec![
-        ("rows", json!(expect::ROWS)),
-        ("nginx", json!(nginx.version)),
-    ];
-    let own = [own, sizes.parameters()].concat();
+    let nginx = (!arguments.only_database).then(nginx::find).transpose()?;
+    let mut own = vec![("rows", json!(expect::ROWS))];
+    own.extend(nginx.iter().map(|nginx| ("nginx", json!(nginx.version))));
+    own.extend(sizes.parameters());
     let mut run = Run::begin("exact", &arguments.run, own)?;
     let database = arguments.database.open(&mut run)?;
     let wrk = Wrk::find(run.scratch.path())?;
     let server = surroundings::serve(&run.binary, &run.scratch.at("exact"))?;
     catalog::seed(&run.binary, &server, expect::ROWS, true)?;
-    for subject in [Subject::Exact, Subject::Ttl, Subject::Point] {
+    let beside = |nginx| [Subject::Exact, Subject::Ttl, Subject::Point].map(|one| (nginx, one));
+    for (nginx, subject) in nginx.iter().flat_map(beside) {
         run.take(subject.title(), |run| {
             let stage = Stage {
                 run,
                 wrk: &wrk,
-                nginx: &nginx,
+                nginx,
                 server: &server,
                 sizes,
             };
