@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use testing::send_signal;
+use testing_postgres::Cluster;
 use tests::bench_run::{assert_refused, count_runs, only_run, said, tidemark};
 use tests::binary;
 
@@ -96,18 +97,26 @@ fn the_report_says_what_the_generator_listed() {
     assert!(results.join("index.html").is_file());
 }
 
-/// By a stand-in that sends what oha would send, over one connection.
+/// By a stand-in that sends what oha would send, over one connection. Where there is a core for a
+/// database, there are servers with their stores in one, too.
 #[test]
-fn functions_stand_in_the_report_warm_and_cold() {
+fn functions_stand_in_the_report_warm_and_cold_and_on_both_databases() {
+    let cores = std::thread::available_parallelism().unwrap().get();
+    let cluster = Cluster::shared().unwrap();
+    let url = cluster.url("postgres");
+    let database = (cores > 1).then(|| format!("--database {url} "));
     let folder = tempfile::tempdir().unwrap();
     let stand_in = folder.path().join("oha");
     fs::write(&stand_in, include_str!("load/oha.py")).unwrap();
     fs::set_permissions(&stand_in, fs::Permissions::from_mode(0o755)).unwrap();
     let results = folder.path().join("results");
-    let words = "bench load --quick --duration 1 --passes 1 --warmup 0 --connections 1 --cores 1 \
-                 --scratch";
+    let words = format!(
+        "bench load --quick --duration 1 --passes 1 --warmup 0 --connections 1 --cores 1 \
+         {}--scratch",
+        database.as_deref().unwrap_or_default()
+    );
     let (oha, out) = (Path::new("--oha"), Path::new("--out"));
-    let output = tidemark(words, &[folder.path(), oha, &stand_in, out, &results]);
+    let output = tidemark(&words, &[folder.path(), oha, &stand_in, out, &results]);
     assert!(output.status.success(), "{}", said(&output));
     let (only, run) = only_run(&results);
     let groups = run["groups"].as_array().unwrap();
@@ -134,23 +143,19 @@ fn functions_stand_in_the_report_warm_and_cold() {
             "{key}: {ours}"
         );
     }
-    let rates = &run["columns"]["rows"][0]["rates"];
-    let rates: Vec<Option<f64>> = rates
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(Value::as_f64)
-        .collect();
-    assert_eq!(rates.len(), 5);
-    assert!(rates.iter().all(|rate| *rate > Some(0.0)), "{rates:?}");
+    every_column_has_a_rate(&run["columns"]["rows"][0]);
     let titles = run["tables"].as_array().unwrap();
     let titles: Vec<&Value> = titles.iter().map(|table| &table["title"]).collect();
+    if database.is_some() {
+        assert_eq!(titles.len(), 4);
+        both_databases_stand_in_the_table(&run);
+    }
     let wanted = [
         "Functions",
         "Cold starts of functions",
         "Beside bad functions",
     ];
-    assert_eq!(titles, wanted);
+    assert_eq!(titles[..3], wanted);
     let report = fs::read_to_string(only.join("report.md")).unwrap();
     for row in [
         "| E1: function that returns JSON, Python | 1 | 1 |",
@@ -160,6 +165,42 @@ fn functions_stand_in_the_report_warm_and_cold() {
     ] {
         assert!(report.contains(row), "{row}: {report}");
     }
+}
+
+/// A row of the published table.
+fn every_column_has_a_rate(row: &Value) {
+    let rates = row["rates"].as_array().unwrap();
+    assert_eq!(rates.len(), 5);
+    assert!(rates.iter().all(|rate| rate.as_f64() > Some(0.0)), "{row}");
+}
+
+/// Of the database on a server of its own beside the data directory.
+fn both_databases_stand_in_the_table(run: &Value) {
+    for (group, key) in [(0, "add_1_1"), (1, "read_1_1"), (2, "fetch_1_1")] {
+        let group = &run["groups"][group];
+        let series = group["series"].as_array().unwrap().iter();
+        let there = series.into_iter().find(|one| one["key"] == "postgres");
+        assert_eq!(
+            (&group["key"], &there.unwrap()["errors"]),
+            (&key.into(), &0.into())
+        );
+    }
+    let rows = run["columns"]["rows"].as_array().unwrap();
+    let name = "Tidemark on PostgreSQL, 1 core and 1 of the database, 1 connection";
+    let row = rows.iter().find(|row| row["name"] == name).unwrap();
+    every_column_has_a_rate(row);
+    assert_eq!(row["monthly"].as_f64(), Some(9.85));
+    let tables = run["tables"].as_array().unwrap();
+    let separated = tables.last().unwrap()["rows"].as_array().unwrap();
+    let titles: Vec<&Value> = separated.iter().map(|row| &row[0]).collect();
+    assert_eq!(titles.len(), 9, "{titles:?}");
+    // Errors, and that processes of the database were found and counted.
+    for row in separated {
+        assert_eq!(row[12], "0", "{row}");
+        assert_ne!(row[14], "–", "{row}");
+    }
+    let cores = &run["parameters"]["cores_of_the_database"];
+    assert_eq!(cores, "1, the node's not among them");
 }
 
 /// Each pass has seen the stand-in's one list.
@@ -201,6 +242,11 @@ fn a_run_that_cannot_begin_says_why_and_reports_nothing() {
             "--sdk /tmp: it holds no package node-appwrite",
         ),
         ("--sdk /tmp --no-functions", "cannot be used with"),
+        ("--database mysql://h/d", "postgres://"),
+        (
+            "--database postgres://h/d?schema=s",
+            "--database names a schema; a benchmark makes its own",
+        ),
         ("--connections 0", "--connections"),
         ("--connections 32,1,32", "--connections names 32 twice"),
         ("--cores 1,1", "--cores names 1 twice"),

@@ -3,6 +3,7 @@
 use std::process::{Child, Command};
 
 use anyhow::{Context, Result, ensure};
+use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 /// Cores, by the kernel's numbers; never none.
@@ -15,7 +16,15 @@ impl Cores {
     /// # Errors
     /// When the kernel does not say.
     pub fn all() -> Result<Cores> {
-        let set = sched_getaffinity(None).context("which cores are there?")?;
+        Cores::read(None)
+    }
+
+    /// Those that a process may use; without one, this program.
+    ///
+    /// # Errors
+    /// When it is gone.
+    pub(crate) fn read(process: Option<Pid>) -> Result<Cores> {
+        let set = sched_getaffinity(process).context("which cores are there?")?;
         let cores = (0..CpuSet::MAX_CPU).filter(|core| set.is_set(*core));
         Ok(Cores(cores.collect()))
     }
@@ -38,6 +47,21 @@ impl Cores {
         Ok(Cores(self.0[..count].to_vec()))
     }
 
+    /// The last one alone.
+    #[must_use]
+    pub fn last(&self) -> Cores {
+        Cores(self.0.last().copied().into_iter().collect())
+    }
+
+    /// These and the `others`.
+    #[must_use]
+    pub fn and(&self, others: &Cores) -> Cores {
+        let mut both = [self.0.as_slice(), &others.0].concat();
+        both.sort_unstable();
+        both.dedup();
+        Cores(both)
+    }
+
     /// All but `others`; all when that leaves none.
     #[must_use]
     pub fn beside(&self, others: &Cores) -> Cores {
@@ -50,6 +74,15 @@ impl Cores {
         }
     }
 
+    /// As the kernel takes them.
+    pub(crate) fn set(&self) -> CpuSet {
+        let mut set = CpuSet::new();
+        for core in &self.0 {
+            set.set(*core);
+        }
+        set
+    }
+
     /// Starts a program that may use these alone, with every thread it makes.
     ///
     /// # Errors
@@ -60,11 +93,7 @@ impl Cores {
         // runs elsewhere. The thread ends, and its own cores with it.
         let spawned = std::thread::scope(|scope| {
             let thread = scope.spawn(|| -> Result<Child> {
-                let mut set = CpuSet::new();
-                for core in &self.0 {
-                    set.set(*core);
-                }
-                sched_setaffinity(None, &set).context("the kernel refuses these cores")?;
+                sched_setaffinity(None, &self.set()).context("the kernel refuses these cores")?;
                 Ok(command.spawn()?)
             });
             thread.join()
@@ -102,6 +131,8 @@ mod tests {
         assert_eq!(all.beside(&Cores(vec![0])), Cores(vec![1, 4]));
         assert_eq!(all.beside(&all), all);
         assert_eq!(all.first(2).unwrap(), Cores(vec![0, 1]));
+        assert_eq!(all.last(), Cores(vec![4]));
+        assert_eq!(all.last().and(&Cores(vec![0])), Cores(vec![0, 4]));
         for count in [0, 4] {
             let error = all.first(count).unwrap_err().to_string();
             assert!(error.contains("this program may use 3"), "{error}");

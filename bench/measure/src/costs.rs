@@ -7,6 +7,7 @@ use std::path::Path;
 use anyhow::Result;
 use percent_encoding::percent_decode_str;
 
+use crate::cores::Cores;
 use crate::process::ProcessNumber;
 
 /// What costs are notes of, in microseconds for each operation: of everything together, of the
@@ -20,6 +21,12 @@ pub const BACKENDS: &str = "backends CPU µs";
 /// All processes of a database's server on this machine.
 #[derive(Clone, Copy, Debug)]
 pub struct Backends(ProcessNumber);
+
+/// Those that may use some cores alone, until this is dropped.
+pub struct BoundBackends {
+    backends: Backends,
+    before: Cores,
+}
 
 /// What is counted.
 #[derive(Clone, Debug)]
@@ -62,6 +69,41 @@ impl Backends {
         let number = text.lines().next()?.trim().parse().ok()?;
         Some(Backends(ProcessNumber(number)))
     }
+
+    /// Processor time that they have used so far, in microseconds.
+    ///
+    /// # Errors
+    /// When the server is gone.
+    pub fn used_us(self) -> Result<f64> {
+        self.0.tree_cpu_us()
+    }
+
+    /// Lets them use these cores alone, and every one that comes.
+    ///
+    /// # Errors
+    /// When the kernel refuses, as it does for another user's processes.
+    pub fn bind(self, cores: &Cores) -> Result<BoundBackends> {
+        let before = self.0.cores()?;
+        self.allow(cores)?;
+        Ok(BoundBackends {
+            backends: self,
+            before,
+        })
+    }
+
+    fn allow(self, cores: &Cores) -> Result<()> {
+        // Whatever the first one starts from here on begins with its cores.
+        self.0.bind(cores)?;
+        let mut all = self.0.tree()?.into_iter();
+        all.try_for_each(|process| process.bind(cores))
+    }
+}
+
+impl Drop for BoundBackends {
+    fn drop(&mut self) {
+        // A server that has ended is bound to nothing.
+        drop(self.backends.allow(&self.before));
+    }
 }
 
 impl Costs {
@@ -93,7 +135,7 @@ impl Costs {
 
     fn used(&self) -> Result<Spent> {
         let own = self.processes.iter().map(|process| process.cpu_us());
-        let backends = self.backends.map(|Backends(first)| first.tree_cpu_us());
+        let backends = self.backends.map(Backends::used_us);
         Ok(Spent {
             node_us: own.sum::<Result<f64>>()?,
             backends_us: backends.transpose()?,
@@ -157,7 +199,10 @@ fn decoded(part: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::process::{Command, Stdio};
+
     use super::*;
+    use crate::process::ChildProgram;
 
     #[test]
     fn a_server_is_found_by_the_lock_of_its_socket() {
@@ -174,6 +219,26 @@ mod tests {
             assert!(Backends::of(&url).is_none(), "{url}");
         }
         assert_eq!(decoded("%2Ftmp%2fx%zz%"), "/tmp/x%zz%");
+    }
+
+    #[test]
+    fn bound_backends_have_their_cores_back_in_the_end() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "cat; true"]).stdin(Stdio::piped());
+        let server = ChildProgram::spawn(&mut command, None).unwrap();
+        let (first, all) = (server.process(), Cores::all().unwrap());
+        while first.tree().unwrap().len() < 2 {
+            std::thread::yield_now();
+        }
+        let tree = first.tree().unwrap();
+        let are_all_on = |cores: &Cores| {
+            let mut each = tree.iter().map(|process| process.cores().unwrap());
+            each.all(|one| one == *cores)
+        };
+        let bound = Backends(first).bind(&all.last()).unwrap();
+        assert!(are_all_on(&all.last()));
+        drop(bound);
+        assert!(are_all_on(&all));
     }
 
     #[test]

@@ -6,7 +6,9 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
+use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process};
+use rustix::thread::sched_setaffinity;
 
 use crate::cores::Cores;
 
@@ -173,6 +175,32 @@ impl ProcessNumber {
         }
         ensure!(!times.is_empty(), "it has no thread called {name}");
         Ok(times.iter().sum::<f64>() / 1e3)
+    }
+
+    /// The cores that it may use.
+    ///
+    /// # Errors
+    /// When it is gone.
+    pub fn cores(self) -> Result<Cores> {
+        Cores::read(Some(self.pid()?))
+    }
+
+    /// Lets it use these cores alone, a process of one thread, with all that it starts from now
+    /// on. One that is gone needs none.
+    ///
+    /// # Errors
+    /// When the kernel refuses, as it does for another user's process.
+    pub fn bind(self, cores: &Cores) -> Result<()> {
+        match sched_setaffinity(Some(self.pid()?), &cores.set()) {
+            Ok(()) | Err(Errno::SRCH) => Ok(()),
+            Err(error) => {
+                Err(error).with_context(|| format!("process {} cannot be bound to cores", self.0))
+            }
+        }
+    }
+
+    fn pid(self) -> Result<Pid> {
+        Pid::from_raw(self.0 as i32).context("0 is no process")
     }
 
     /// Itself and all that descend from it: what works for a program which divides its work.

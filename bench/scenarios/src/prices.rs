@@ -16,6 +16,7 @@ const BUILT_IN: &str = include_str!("prices.toml");
 struct PriceFile {
     source: String,
     server: Vec<Server>,
+    database: Option<Server>,
 }
 
 /// Reads the price file `path`, or the one that is built in.
@@ -33,9 +34,13 @@ pub fn read(path: Option<&Path>) -> Result<Prices> {
 }
 
 fn parse(text: &str) -> Result<Prices> {
-    let PriceFile { source, server } = toml::from_str(text)?;
+    let PriceFile {
+        source,
+        server,
+        database,
+    } = toml::from_str(text)?;
     ensure!(!server.is_empty(), "it has no [[server]]");
-    for one in &server {
+    for one in server.iter().chain(&database) {
         let Server { name, monthly, .. } = one;
         ensure!(
             monthly.is_finite() && *monthly >= 0.0,
@@ -45,6 +50,7 @@ fn parse(text: &str) -> Result<Prices> {
     Ok(Prices {
         source,
         servers: server,
+        database,
     })
 }
 
@@ -57,6 +63,8 @@ mod tests {
         let prices = read(None).unwrap();
         let monthly: Vec<f64> = prices.servers.iter().map(|one| one.monthly).collect();
         assert_eq!(monthly, [3.85, 13.10, 24.70, 54.40]);
+        let database = prices.database.unwrap();
+        assert_eq!((database.cores, database.monthly), (1, 6.0));
     }
 
     #[test]
@@ -76,6 +84,10 @@ mod tests {
                 "it has no [[server]]",
             ),
             ("source = \"s\"".to_owned(), "missing field `server`"),
+            (
+                server("1.0") + &server("-2.0").replace("[[server]]", "[database]")[12..],
+                "server `x`: monthly is -2",
+            ),
             (format!("{}\ncores2 = 1", server("1.0")), "unknown field"),
         ] {
             let error = format!("{:#}", parse(&text).unwrap_err());

@@ -61,6 +61,9 @@ pub struct Prices {
     pub source: String,
     /// The servers.
     pub servers: Vec<Server>,
+    /// A server of its own for the database.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub database: Option<Server>,
 }
 
 /// A server that is for rent.

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::Result;
+use engine::{DatabaseUrl, move_to_database};
 use measure::cores::Cores;
 use measure::live::{LiveServer, StoreHome};
 use measure::process::cleared;
@@ -13,7 +14,7 @@ use measure::responder::{Responder, ResponderKind};
 use measure::scratch::Scratch;
 
 /// The data directory that holds the catalog.
-const SEEDED: &str = "seeded";
+pub const SEEDED: &str = "seeded";
 
 /// The binary, a folder for data directories, and the one all others are copied from.
 pub struct Stage {
@@ -122,10 +123,7 @@ impl Stage {
         cores: &Cores,
         settings: &[&str],
     ) -> Result<LiveServer> {
-        let store = database.map(|url| {
-            let sign = if url.contains('?') { '&' } else { '?' };
-            format!("{url}{sign}schema={}", Stage::schema(name))
-        });
+        let store = database.map(|url| Stage::store(url, name));
         let data = match store {
             Some(_) => self.scratch.at(&format!("{name}-beside")),
             None => self.scratch.at(name),
@@ -135,6 +133,42 @@ impl Stage {
             database: store.as_deref(),
         };
         LiveServer::begin(self.command(), Some(cores), home, settings)
+    }
+
+    /// Moves a copy of the data directory `from`, whose server has ended, into a new schema of this
+    /// database, which is left there.
+    ///
+    /// # Errors
+    /// When it cannot be copied or moved.
+    pub fn move_copy(&self, from: &str, name: &str, database: &str) -> Result<()> {
+        let data = self.scratch.copy(&self.scratch.at(from), &moved(name))?;
+        let url = DatabaseUrl::parse(&Stage::store(database, name))?;
+        move_to_database(&data, (&url, None), &mut |_| ())?;
+        Ok(())
+    }
+
+    /// A server on what [`Stage::move_copy`] has moved.
+    ///
+    /// # Errors
+    /// When it does not answer.
+    pub fn start_moved(
+        &self,
+        database: &str,
+        name: &str,
+        cores: &Cores,
+        settings: &[&str],
+    ) -> Result<LiveServer> {
+        let home = StoreHome {
+            data: &self.scratch.at(&moved(name)),
+            database: Some(&Stage::store(database, name)),
+        };
+        LiveServer::begin(self.command(), Some(cores), home, settings)
+    }
+
+    /// The URL of a store in this database.
+    fn store(database: &str, name: &str) -> String {
+        let sign = if database.contains('?') { '&' } else { '?' };
+        format!("{database}{sign}schema={}", Stage::schema(name))
     }
 
     /// What the schema of a store is called: no other process has it.
@@ -154,4 +188,9 @@ impl Stage {
     ) -> Result<Responder> {
         Responder::start(self.command(), Some(cores), kind, answer)
     }
+}
+
+/// What is left of a data directory whose store is in the schema of this name: its keys.
+fn moved(name: &str) -> String {
+    format!("{name}-moved")
 }

@@ -4,10 +4,10 @@ use measure::markdown::{or_dash, table};
 
 use super::Options;
 use super::load_function::{FunctionLanguage, LoadFunction};
-use super::measured::Measured;
+use super::measured::{ColumnKey, Measured, MeasuredStore};
 use super::request_kind::RequestKind;
 use crate::published;
-use crate::run::{Columns, Row, Source, milli};
+use crate::run::{Columns, Row, Server, Source, milli};
 
 /// What a reader must know to judge it.
 const NOTE: &str = "\
@@ -16,38 +16,49 @@ const NOTE: &str = "\
      at the connections that the row names, in a closed loop; those of the published test are not \
      stated. Fetching is ours from the exact list cache. Another machine, and hardware of 2023";
 
-/// One row for each number of cores, of connections, and each language of functions, then the
-/// published ones.
+/// What it must know of a database on a server of its own.
+const SEPARATED_NOTE: &str = "\
+     On PostgreSQL the node has its cores and the database one of its own; the price is that of \
+     the cheapest server of the list with at least as many cores as the node has, and of one for \
+     the database. The published test has figures of this, too, in pictures only";
+
+/// One row for each number of cores, of connections, each store and each language of functions,
+/// then the published ones.
 pub fn columns(options: &Options, measured: &Measured) -> Columns {
     let mut rows = Vec::new();
     for cores in &options.cores {
         for connections in &options.connections {
-            for language in [FunctionLanguage::Node, FunctionLanguage::Python] {
-                rows.extend(row(options, measured, (*cores, *connections), language));
+            for store in [MeasuredStore::Directory, MeasuredStore::Database] {
+                for language in [FunctionLanguage::Node, FunctionLanguage::Python] {
+                    let of = (store, *cores, *connections);
+                    rows.extend(row(options, measured, of, language));
+                }
             }
         }
     }
     rows.extend(published::load());
+    let mut note = format!("{NOTE}: {}.", published::LOAD_IN);
+    if measured.on_directories().count() < measured.cells.len() {
+        note = format!("{note} {SEPARATED_NOTE}.");
+    }
     Columns {
         titles: published::COLUMNS.map(str::to_owned).to_vec(),
         shared: vec![0, 1, 2],
         rows,
-        note: format!("{NOTE}: {}.", published::LOAD_IN),
+        note,
     }
 }
 
-/// With functions of one language; of Python nothing where no function was measured.
+/// With functions of one language; of Python nothing where no function was measured, and nothing of
+/// a store that was not.
 fn row(
     options: &Options,
     measured: &Measured,
-    (cores, connections): (usize, u32),
+    (store, cores, connections): (MeasuredStore, usize, u32),
     language: FunctionLanguage,
 ) -> Option<Row> {
     let rate = |kind: RequestKind| {
-        let cell = measured
-            .cells
-            .iter()
-            .find(|cell| (cell.kind, cell.cores, cell.connections) == (kind, cores, connections));
+        let cell = measured.cell(ColumnKey { kind, store, cores }, connections);
         cell.map(|cell| milli(cell.ours.whole.per_s()))
     };
     let (functions, noted) = match language {
@@ -61,21 +72,47 @@ fn row(
     if language == FunctionLanguage::Python && functions == [None, None] {
         return None;
     }
-    let servers = &options.prices.servers;
-    let server = servers.iter().find(|one| one.cores as usize == cores);
+    let rows = [RequestKind::Add, RequestKind::Read, RequestKind::Fetch].map(rate);
+    if store == MeasuredStore::Database && rows == [None; 3] {
+        return None;
+    }
     let plural = |count: usize| if count == 1 { "" } else { "s" };
-    let rows = [RequestKind::Add, RequestKind::Read, RequestKind::Fetch];
+    let (on, beside) = match store {
+        MeasuredStore::Directory => ("", ""),
+        MeasuredStore::Database => (" on PostgreSQL", " and 1 of the database"),
+    };
+    let price = price(options, store, cores);
     Some(Row {
         name: format!(
-            "Tidemark, {cores} core{}, {connections} connection{}{noted}",
+            "Tidemark{on}, {cores} core{}{beside}, {connections} connection{}{noted}",
             plural(cores),
             plural(connections as usize)
         ),
         source: Source::Measured,
-        rates: rows.map(rate).into_iter().chain(functions).collect(),
-        monthly: server.map(|server| server.monthly),
-        currency: server.map(|server| server.currency.clone()),
+        rates: rows.into_iter().chain(functions).collect(),
+        monthly: price.as_ref().map(|(monthly, _)| *monthly),
+        currency: price.map(|(_, currency)| currency),
     })
+}
+
+/// A month of the servers that so many cores and the store take, and its currency; `None` where
+/// the price file lacks one of them, or has them in two currencies.
+fn price(options: &Options, store: MeasuredStore, cores: usize) -> Option<(f64, String)> {
+    let prices = &options.prices;
+    let mut servers = prices.servers.iter();
+    match store {
+        MeasuredStore::Directory => {
+            let server = servers.find(|one| one.cores as usize == cores)?;
+            Some((server.monthly, server.currency.clone()))
+        }
+        MeasuredStore::Database => {
+            let enough = servers.filter(|one| one.cores as usize >= cores);
+            let node = enough.min_by(|one, other| one.monthly.total_cmp(&other.monthly))?;
+            let is_payable = |one: &&Server| one.currency == node.currency;
+            let database = prices.database.as_ref().filter(is_payable)?;
+            Some((node.monthly + database.monthly, node.currency.clone()))
+        }
+    }
 }
 
 /// The same as a section of a report in Markdown.

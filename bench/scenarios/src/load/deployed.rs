@@ -17,7 +17,7 @@ use crate::seed;
 use crate::stage::Stage;
 
 /// The data directory that holds catalog and functions.
-const FUNCTIONS: &str = "functions";
+pub const FUNCTIONS: &str = "functions";
 /// How often a function is executed until it must have answered.
 const FIRST_TRIES: u32 = 3;
 /// Records that are kept, and bytes of them: the most that a server takes, so that none makes way.
@@ -237,7 +237,10 @@ pub fn route(handler: LoadFunction) -> String {
 
 /// Executes it until that succeeds, a few times at most: processes of functions have a low
 /// priority, and a busy machine may not let a new one answer in time.
-fn first_execution(
+///
+/// # Errors
+/// As [`execute`].
+pub fn first_execution(
     access: &Access,
     connection: &mut Connection,
     handler: LoadFunction,

@@ -27,7 +27,7 @@ const COLD: &str = "\
 
 /// The tables; none where no function was measured.
 pub fn tables(measured: &Measured) -> Vec<Table> {
-    let cells = measured.cells.iter();
+    let cells = measured.on_directories();
     let warm: Vec<Vec<String>> = cells.filter_map(warm_row).collect();
     let cold: Vec<Vec<String>> = measured.cold.iter().filter_map(cold_row).collect();
     let table = |title: &str, head: &str, rows: Vec<Vec<String>>, note: &str| Table {

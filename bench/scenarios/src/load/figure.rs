@@ -20,6 +20,8 @@ pub struct Share {
     pub wall: Duration,
     /// Processor time of the server in microseconds, where its process is known.
     pub cpu_us: Option<f64>,
+    /// That of the database which has the server's store, where it is counted.
+    pub backends_us: Option<f64>,
     /// Most memory of the server so far in MiB, where its process is known.
     pub memory_mib: Option<f64>,
     /// Lists among the answers, where they were counted.
@@ -45,7 +47,16 @@ impl Share {
 
     /// Processor time of the server for each answer, in microseconds.
     pub fn cpu_each(&self) -> Option<f64> {
-        Some(self.cpu_us? / (self.samples.len() as f64 + self.errors as f64))
+        self.each(self.cpu_us)
+    }
+
+    /// The same of the database.
+    pub fn backends_each(&self) -> Option<f64> {
+        self.each(self.backends_us)
+    }
+
+    fn each(&self, us: Option<f64>) -> Option<f64> {
+        Some(us? / (self.samples.len() as f64 + self.errors as f64))
     }
 
     /// p50, p90, p99 and p99.9 in microseconds; `None` without samples.
@@ -73,11 +84,12 @@ impl Figure {
         whole.wall += share.wall;
         whole.lists += share.lists;
         whole.hits += share.hits;
-        whole.cpu_us = if is_first {
-            share.cpu_us
-        } else {
-            whole.cpu_us.zip(share.cpu_us).map(|(one, next)| one + next)
+        let sum = |one: Option<f64>, next: Option<f64>| {
+            let both = one.zip(next).map(|(one, next)| one + next);
+            if is_first { next } else { both }
         };
+        whole.cpu_us = sum(whole.cpu_us, share.cpu_us);
+        whole.backends_us = sum(whole.backends_us, share.backends_us);
         let memories = [whole.memory_mib, share.memory_mib].into_iter().flatten();
         whole.memory_mib = memories.max_by(f64::total_cmp);
     }
@@ -105,6 +117,7 @@ mod tests {
             errors: 1,
             wall: ms(2 * count),
             cpu_us,
+            backends_us: cpu_us.map(|us| us / 2.0),
             memory_mib: Some(memory_mib),
             lists: 10,
             hits: count,
@@ -129,6 +142,7 @@ mod tests {
         assert_eq!((whole.errors, whole.wall.as_millis()), (2, 16));
         assert_eq!((whole.per_s(), whole.memory_mib), (375.0, Some(9.0)));
         assert_eq!(whole.cpu_each(), Some(150.0 / 8.0));
+        assert_eq!(whole.backends_each(), Some(75.0 / 8.0));
         assert_eq!(whole.hits_percent(), Some(30.0));
         let rates: Vec<f64> = figure.passes.iter().map(|pass| pass.per_s).collect();
         assert_eq!((rates, figure.again()), (vec![500.0, 250.0], Some(2.0)));

@@ -6,10 +6,21 @@ use super::figure::{Figure, Share};
 use super::load_function::LoadFunction;
 use super::request_kind::RequestKind;
 
+/// Where the store of a server is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MeasuredStore {
+    /// In a data directory.
+    Directory,
+    /// In the database of the run.
+    Database,
+}
+
 /// One kind of request, over so many connections.
 pub struct Cell {
     /// What was asked.
     pub kind: RequestKind,
+    /// Where the server has its store.
+    pub store: MeasuredStore,
     /// Cores of the server.
     pub cores: usize,
     /// Connections.
@@ -64,6 +75,17 @@ pub struct Measured {
     pub beside_bad: BesideBad,
 }
 
+/// What a server is started for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ColumnKey {
+    /// What it is asked.
+    pub kind: RequestKind,
+    /// Where it has its store.
+    pub store: MeasuredStore,
+    /// Its cores.
+    pub cores: usize,
+}
+
 /// What one pass saw of a cell.
 pub struct CellPass {
     /// The server.
@@ -80,11 +102,23 @@ pub struct CellPass {
     pub opinion: Option<f64>,
 }
 
+impl ColumnKey {
+    /// Its name for people.
+    pub fn title(self) -> String {
+        let place = match self.store {
+            MeasuredStore::Directory => "",
+            MeasuredStore::Database => ", on PostgreSQL",
+        };
+        self.kind.title() + place
+    }
+}
+
 impl Measured {
-    /// Nothing yet: a cell for each number of cores, kind of request and number of connections, in
-    /// this order, a blend for each share of lists, and cold starts of each function.
+    /// Nothing yet: a cell for each number of cores, kind of request, store and number of
+    /// connections, in this order, a blend for each share of lists, and cold starts of each
+    /// function. `separated` are the numbers of cores with a store in the database.
     pub fn none(
-        cores: &[usize],
+        (cores, separated): (&[usize], &[usize]),
         connections: &[u32],
         handlers: &[LoadFunction],
         reads_percent: &[u64],
@@ -94,11 +128,14 @@ impl Measured {
             ..Measured::default()
         };
         for count in cores {
+            let database = separated.contains(count).then_some(MeasuredStore::Database);
             for kind in RequestKind::all(handlers) {
-                let cells = connections
-                    .iter()
-                    .map(|over| Cell::new(kind, *count, *over));
-                measured.cells.extend(cells);
+                for store in [MeasuredStore::Directory].into_iter().chain(database) {
+                    let cores = *count;
+                    let key = ColumnKey { kind, store, cores };
+                    let cells = connections.iter().map(|over| Cell::new(key, *over));
+                    measured.cells.extend(cells);
+                }
             }
         }
         let blends = reads_percent.iter().map(|reads_percent| Blend {
@@ -108,12 +145,35 @@ impl Measured {
         measured.blends.extend(blends);
         measured
     }
+
+    /// The cells with their store in a data directory.
+    pub fn on_directories(&self) -> impl Iterator<Item = &Cell> {
+        let cells = self.cells.iter();
+        cells.filter(|cell| cell.store == MeasuredStore::Directory)
+    }
+
+    /// The cell of this key, over so many connections.
+    pub fn cell(&self, key: ColumnKey, connections: u32) -> Option<&Cell> {
+        let mut cells = self.cells.iter();
+        cells.find(|cell| cell.key() == key && cell.connections == connections)
+    }
+
+    /// The same as `cell` is, with this store.
+    pub fn of_store(&self, cell: &Cell, store: MeasuredStore) -> Option<&Cell> {
+        let key = ColumnKey {
+            store,
+            ..cell.key()
+        };
+        self.cell(key, cell.connections)
+    }
 }
 
 impl Cell {
-    fn new(kind: RequestKind, cores: usize, connections: u32) -> Cell {
+    fn new(key: ColumnKey, connections: u32) -> Cell {
+        let ColumnKey { kind, store, cores } = key;
         Cell {
             kind,
+            store,
             cores,
             connections,
             ours: Figure::default(),
@@ -123,6 +183,12 @@ impl Cell {
             paced: None,
             opinions: Vec::new(),
         }
+    }
+
+    /// What its server was started for.
+    pub fn key(&self) -> ColumnKey {
+        let (kind, store, cores) = (self.kind, self.store, self.cores);
+        ColumnKey { kind, store, cores }
     }
 
     /// Requests a second to those of the lean responder.
@@ -177,15 +243,20 @@ mod tests {
 
     #[test]
     fn cells_exist_for_all_requests_and_join_their_passes() {
-        let mut measured = Measured::none(&[1, 2], &[1, 32], &[], &[90, 50]);
+        let mut measured = Measured::none((&[1, 2], &[1]), &[1, 32], &[], &[90, 50]);
         let cell_key = |cell: &Cell| (cell.cores, cell.kind, cell.connections);
         let [first, second, .., last] = measured.cells.as_slice() else {
             panic!("{} cells", measured.cells.len())
         };
-        assert_eq!(measured.cells.len(), 2 * RequestKind::ON_ROWS.len() * 2);
+        assert_eq!(measured.cells.len(), 3 * RequestKind::ON_ROWS.len() * 2);
         assert_eq!(cell_key(first), (1, RequestKind::Add, 1));
         assert_eq!(cell_key(second), (1, RequestKind::Add, 32));
         assert_eq!(cell_key(last), (2, RequestKind::FetchUncached, 32));
+        let database = measured.of_store(first, MeasuredStore::Database).unwrap();
+        assert_eq!(cell_key(database), cell_key(first));
+        assert_eq!(database.store, MeasuredStore::Database);
+        assert!(measured.of_store(last, MeasuredStore::Database).is_none());
+        assert_eq!(measured.on_directories().count(), 16);
         let blends = measured.blends.iter().map(|blend| blend.reads_percent);
         assert_eq!(blends.collect::<Vec<u64>>(), [90, 50]);
         for count in [1, 2, 3] {

@@ -17,6 +17,7 @@ mod oha;
 mod report;
 mod request_kind;
 mod rows;
+mod separated;
 mod work;
 
 use std::ffi::OsString;
@@ -33,10 +34,10 @@ use model::Timestamp;
 use self::cold::ColdStart;
 use self::deployed::DeployedFunctions;
 pub use self::deployed::SdkFolders;
-use self::load_function::LoadFunction;
-use self::measured::Measured;
+use self::measured::{Measured, MeasuredStore};
 use self::oha::Oha;
 use self::rows::{ROWS, bodies_text};
+use self::separated::SeparatedDatabase;
 use self::work::Work;
 use super::record::write;
 use super::run::Prices;
@@ -78,6 +79,8 @@ pub struct Options {
     pub functions_path: Option<OsString>,
     /// Folders with the official clients, for functions.
     pub sdks: SdkFolders,
+    /// A database for further servers, by its URL without a schema.
+    pub database: Option<String>,
     /// Other systems that run already: their names, and addresses that answer 25 rows.
     pub beside: Vec<(String, String)>,
     /// Where data directories are made and removed.
@@ -104,6 +107,9 @@ pub fn run(options: &Options) -> Result<WrittenReport> {
     prepare(&options.out)?;
     let oha = Oha::find(&options.oha, all.clone())?;
     eprintln!("seeding {ROWS} rows …");
+    let database = options.database.as_deref();
+    let bind = |url| SeparatedDatabase::bind(url, &all, &options.cores);
+    let database = database.map(bind).transpose()?;
     let mut stage = Stage::set(&options.binary, &options.scratch, ROWS, &all)?;
     if let Some(path) = &options.functions_path {
         stage = stage.with_search_path(path.clone());
@@ -120,18 +126,24 @@ pub fn run(options: &Options) -> Result<WrittenReport> {
         options,
         stage: &stage,
         functions: &functions,
+        database: database.as_ref(),
         oha: oha.on(all.clone()).below(stage.folder()),
         all,
         bodies,
     };
-    let mut measured = planned(options, &functions.handlers);
+    let mut measured = planned(&work);
     for pass in 1..=options.passes {
         take_pass(&work, pass, &mut measured)?;
     }
     options.stop.check()?;
+    if let Some(database) = &database {
+        let schemas = database.schemas().join(", ");
+        eprintln!("The schemas {schemas} are left in the database.");
+    }
     let report = report::Report {
         options,
         oha: &oha.version,
+        database_cores: database.as_ref().map(SeparatedDatabase::cores_told),
         missing: &functions.missing,
         measured: &measured,
     };
@@ -140,9 +152,12 @@ pub fn run(options: &Options) -> Result<WrittenReport> {
 }
 
 /// What is to be measured, and nothing of it yet.
-fn planned(options: &Options, handlers: &[LoadFunction]) -> Measured {
+fn planned(work: &Work<'_>) -> Measured {
+    let (options, handlers) = (work.options, &work.functions.handlers);
     let (cores, connections) = (&options.cores, &options.connections);
-    let mut measured = Measured::none(cores, connections, handlers, &MIXES);
+    let leaving = |database: &SeparatedDatabase<'_>| database.leaving(cores, &work.all);
+    let separated = work.database.map_or(Vec::new(), leaving);
+    let mut measured = Measured::none((cores, &separated), connections, handlers, &MIXES);
     // Code that loads quickly has no spare.
     let slow = handlers
         .iter()
@@ -154,9 +169,12 @@ fn planned(options: &Options, handlers: &[LoadFunction]) -> Measured {
         let most = |numbers: &[u32]| numbers.iter().copied().max();
         let over = connections.contains(&CONNECTIONS).then_some(CONNECTIONS);
         let over = over.or_else(|| most(connections));
-        let on = cores.iter().copied().max();
         measured.cells.retain(|cell| {
-            let is_one = Some(cell.connections) == over && Some(cell.cores) == on;
+            let on = match cell.store {
+                MeasuredStore::Directory => cores.iter().max(),
+                MeasuredStore::Database => separated.iter().max(),
+            };
+            let is_one = Some(cell.connections) == over && Some(&cell.cores) == on;
             cell.kind.function().is_none() || is_one
         });
     }
@@ -166,14 +184,17 @@ fn planned(options: &Options, handlers: &[LoadFunction]) -> Measured {
 fn take_pass(work: &Work<'_>, pass: u32, measured: &mut Measured) -> Result<()> {
     let options = work.options;
     let says = |what: &str| eprintln!("pass {pass} of {}: {what} …", options.passes);
-    let key = |cell: &measured::Cell| (cell.kind, cell.cores);
     let columns = measured
         .cells
-        .chunk_by_mut(|one, next| key(one) == key(next));
+        .chunk_by_mut(|one, next| one.key() == next.key());
     for column in columns {
-        let (kind, cores) = key(&column[0]);
-        says(&format!("{}, cores of the server: {cores}", kind.title()));
-        work.column(kind, cores, column)?;
+        let key = column[0].key();
+        says(&format!(
+            "{}, cores of the server: {}",
+            key.title(),
+            key.cores
+        ));
+        work.column(pass, key, column)?;
     }
     for cold in &mut measured.cold {
         options.stop.check()?;

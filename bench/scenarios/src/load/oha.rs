@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use measure::cores::Cores;
+use measure::costs::Backends;
 use measure::early_end::EarlyEnd;
 use measure::process::{ChildProgram, Meter, ProcessNumber};
 use measure::responder::Responder;
@@ -34,6 +35,8 @@ pub struct Aim {
     pub bodies: Option<PathBuf>,
     /// Who does the work, where it is known.
     pub process: Option<ProcessNumber>,
+    /// The database that works for it, where it is counted.
+    pub backends: Option<Backends>,
 }
 
 impl Aim {
@@ -44,6 +47,7 @@ impl Aim {
         Aim {
             url: format!("http://{}/v1{path}", other.address),
             process: Some(other.process()),
+            backends: None,
             ..self.clone()
         }
     }
@@ -134,6 +138,8 @@ impl Oha {
         // What an earlier one has written must not be taken for this one's.
         drop(fs::remove_file(&self.output));
         let meter = aim.process.map(Meter::begin).transpose()?;
+        let backends_us = || aim.backends.map(Backends::used_us).transpose();
+        let before_us = backends_us()?;
         let mut command = self.command(aim, load);
         // A file, as complaints may be more than a pipe holds.
         let complaints = self.output.with_extension("log");
@@ -141,6 +147,7 @@ impl Oha {
         let mut running = ChildProgram::spawn(&mut command, Some(&self.cores))?;
         let status = stop.wait_for(&mut running).context("oha")?;
         let cost = meter.map(|meter| meter.cost()).transpose()?;
+        let backends_us = backends_us()?.zip(before_us);
         let complaint = fs::read_to_string(&complaints).unwrap_or_default();
         ensure!(status.success(), "oha on {}: {complaint}", aim.url);
         let text = fs::read_to_string(&self.output).context("oha wrote nothing")?;
@@ -151,6 +158,7 @@ impl Oha {
         }
         Ok(Share {
             cpu_us: cost.map(|cost| cost.cpu_us),
+            backends_us: backends_us.map(|(now, before)| now - before),
             memory_mib: cost.map(|cost| cost.memory_mib),
             ..listed.share
         })
@@ -363,6 +371,7 @@ mod tests {
             headers: Vec::new(),
             bodies: None,
             process: None,
+            backends: None,
         };
         let load = Load {
             connections: 1,

@@ -11,9 +11,10 @@ use super::columns::{self, columns};
 use super::executions;
 use super::figure::Figure;
 use super::load_function::LoadFunction;
-use super::measured::{Blend, Cell, Measured, Paced};
+use super::measured::{Blend, Cell, ColumnKey, Measured, MeasuredStore, Paced};
 use super::request_kind::{PACE_MAX, RequestKind};
 use super::rows::{BODIES, BUNCH, ROWS};
+use super::separated;
 use super::{CONNECTIONS, Options};
 use crate::report_head::{Pairs, ReportHead, mode};
 use crate::run::{Counting, Group, Role, Run, Series, Table, Timeline, milli};
@@ -51,6 +52,8 @@ pub struct Report<'a> {
     pub oha: &'a str,
     /// Functions that could not be executed, and why.
     pub missing: &'a [(LoadFunction, String)],
+    /// What is known of the cores of the database, where one was named.
+    pub database_cores: Option<&'static str>,
     /// What was measured.
     pub measured: &'a Measured,
 }
@@ -64,10 +67,14 @@ impl Report<'_> {
         Ok(Run {
             prices: Some(self.options.prices.clone()),
             columns: Some(columns(self.options, self.measured)),
-            ..self
-                .head()
-                .run(executions::tables(self.measured), self.groups()?)
+            ..self.head().run(self.tables(), self.groups()?)
         })
+    }
+
+    fn tables(&self) -> Vec<Table> {
+        let mut tables = executions::tables(self.measured);
+        tables.extend(separated::table(self.measured));
+        tables
     }
 
     fn head(&self) -> ReportHead {
@@ -97,7 +104,7 @@ impl Report<'_> {
     pub fn summary(&self) -> String {
         let head = "request|cores|connections|requests/s|A/A|floor/s|to floor|to lean|p50 µs|p90 µs\
                     |p99 µs|p99.9 µs|errors|CPU µs|memory MiB|wrk/s";
-        let on_rows = self.measured.cells.iter();
+        let on_rows = self.measured.on_directories();
         let on_rows = on_rows.filter(|cell| cell.kind.function().is_none());
         let rows = on_rows.filter_map(|cell| {
             let (ours, floor) = (&cell.ours.whole, &cell.floor.whole);
@@ -124,8 +131,8 @@ impl Report<'_> {
                     |p99.9 µs|errors|CPU µs|memory MiB";
         let rows = self.measured.blends.iter().flat_map(blend_rows);
         let blends = table(head, rows.collect());
-        let functions = Table::sections(&executions::tables(self.measured));
-        format!("{figures}\n{others}{blends}\n{functions}")
+        let tables = Table::sections(&self.tables());
+        format!("{figures}\n{others}{blends}\n{tables}")
     }
 
     /// Nothing where the run had no other systems. They are taken to have no cache, so ours is what
@@ -204,21 +211,22 @@ impl Report<'_> {
             let missing: Vec<String> = missing.collect();
             pairs.push(("functions_left_out", json!(missing)));
         }
+        if let Some(cores) = self.database_cores {
+            pairs.push(("cores_of_the_database", json!(cores)));
+        }
         pairs.extend(machine::identity(binary));
         pairs
     }
 
     /// Groups, those at the connections of the table on the most cores first.
     fn groups(&self) -> Result<Vec<Group>> {
-        let cells = &self.measured.cells;
-        let shown = cells
-            .iter()
-            .filter(|cell| cell.kind != RequestKind::FetchUncached);
+        let cells = self.measured.on_directories();
+        let shown = cells.filter(|cell| cell.kind != RequestKind::FetchUncached);
         let mut shown: Vec<&Cell> = shown.collect();
         shown.sort_by_key(|cell| (cell.connections != CONNECTIONS, usize::MAX - cell.cores));
         let mut groups = Vec::new();
         for cell in shown {
-            groups.push(self.group(cell, self.uncached(cell))?);
+            groups.push(self.group(cell)?);
         }
         for blend in &self.measured.blends {
             groups.push(blend_group(blend)?);
@@ -226,20 +234,19 @@ impl Report<'_> {
         Ok(groups)
     }
 
-    /// The lists of the same cores and connections that did not come from the cache.
+    /// The lists of the same cores, store and connections that did not come from the cache.
     fn uncached(&self, cell: &Cell) -> Option<&Cell> {
-        let mut cells = self.measured.cells.iter();
-        cells.find(|other| {
-            let same = (other.cores, other.connections) == (cell.cores, cell.connections);
-            cell.kind == RequestKind::Fetch && other.kind == RequestKind::FetchUncached && same
-        })
+        let kind = RequestKind::FetchUncached;
+        let key = ColumnKey { kind, ..cell.key() };
+        let found = self.measured.cell(key, cell.connections);
+        found.filter(|_| cell.kind == RequestKind::Fetch)
     }
 
-    fn group(&self, cell: &Cell, uncached: Option<&Cell>) -> Result<Group> {
+    fn group(&self, cell: &Cell) -> Result<Group> {
         let series =
             |named: (&str, &str, Role), figure: &Figure| series(named, cell.connections, figure);
         let mut all = vec![series(("tidemark", "Tidemark", Role::Subject), &cell.ours)?];
-        if let Some(uncached) = uncached {
+        if let Some(uncached) = self.uncached(cell) {
             let named = ("uncached", "Tidemark, not from the cache", Role::Reference);
             all.push(series(named, &uncached.ours)?);
         }
@@ -262,6 +269,15 @@ impl Report<'_> {
                 let mut series = series(named, figure)?;
                 series.asked_per_s = Some(*per_s);
                 all.push(series);
+            }
+        }
+        if let Some(there) = self.measured.of_store(cell, MeasuredStore::Database) {
+            let named = ("postgres", "Tidemark on PostgreSQL", Role::Other);
+            all.push(series(named, &there.ours)?);
+            if let Some(uncached) = self.uncached(there) {
+                let title = "Tidemark on PostgreSQL, not from the cache";
+                let named = ("postgres_uncached", title, Role::Other);
+                all.push(series(named, &uncached.ours)?);
             }
         }
         let (kind, cores, connections) = (cell.kind, cell.cores, cell.connections);
@@ -290,7 +306,7 @@ impl Report<'_> {
             figures.filter_map(|(name, per_s, figure)| {
                 let share = &figure.whole;
                 let mut row = vec![
-                    cell.kind.title(),
+                    cell.key().title(),
                     cell.cores.to_string(),
                     name.to_owned(),
                     whole(*per_s),
@@ -413,6 +429,7 @@ mod tests {
                 samples: samples.clone(),
                 wall,
                 cpu_us: Some((count * 20) as f64),
+                backends_us: Some((count * 30) as f64),
                 memory_mib: Some(64.0),
                 ..Share::default()
             });
@@ -420,12 +437,15 @@ mod tests {
         figure
     }
 
-    fn cell(kind: RequestKind, cores: usize, connections: u32) -> Cell {
+    fn cell(key: ColumnKey, connections: u32) -> Cell {
+        let ColumnKey { kind, store, cores } = key;
         Cell {
             kind,
+            store,
             cores,
             connections,
             ours: match kind {
+                _ if store == MeasuredStore::Database => figure(10_000, 125, 1.0),
                 RequestKind::FetchUncached => figure(10_000, 200, 1.25),
                 _ => figure(10_000, 100, 1.25),
             },
@@ -435,7 +455,9 @@ mod tests {
                 _ => figure(5_000, 40, 1.0),
             },
             beside: match kind {
-                RequestKind::Fetch => vec![figure(1_000, 400, 1.0)],
+                RequestKind::Fetch if store == MeasuredStore::Directory => {
+                    vec![figure(1_000, 400, 1.0)]
+                }
                 _ => Vec::new(),
             },
             paced: (connections == CONNECTIONS).then(|| Paced {
@@ -465,7 +487,12 @@ mod tests {
         let mut cells = Vec::new();
         for cores in [1, 2] {
             for kind in RequestKind::ON_ROWS {
-                cells.extend([1, 32].map(|connections| cell(kind, cores, connections)));
+                for store in [MeasuredStore::Directory, MeasuredStore::Database] {
+                    if (store, cores) != (MeasuredStore::Database, 2) {
+                        let key = ColumnKey { kind, store, cores };
+                        cells.extend([1, 32].map(|connections| cell(key, connections)));
+                    }
+                }
             }
         }
         Measured {
@@ -494,6 +521,7 @@ mod tests {
             prices: prices::read(None).unwrap(),
             functions_path: None,
             sdks: SdkFolders::default(),
+            database: None,
             beside: vec![("Rival".to_owned(), "http://127.0.0.1:9/list".to_owned())],
             scratch: PathBuf::new(),
             out: PathBuf::new(),
@@ -509,6 +537,7 @@ mod tests {
             options: &options,
             oha: "oha 1",
             missing: &[],
+            database_cores: Some("1"),
             measured: &measured,
         };
         let text = report.render();
@@ -523,6 +552,10 @@ mod tests {
             "| published, 2 cores / 2 GB | 170 | 427 | 241 | 106 | 80 | 3.85 | 0.003760 | 0.004594 |\n",
             "| read one row | 1 | Tidemark | 7000 | 7143 |",
             "| read one row | 1 | static floor | 7000 | 7692 |",
+            "| Tidemark on PostgreSQL, 1 core and 1 of the database, 32 connections | 8000 | 8000 | 8000 | – | – | 9.85 | – | 0.000410 |\n",
+            "| read one row | 1 | 32 | 8000 | 1.00 | 11111 | 0.72 | 0.40 | 128 | 131 | 131 | 131 | 0 | 20.0 | 30.0 | 20.0 |\n",
+            "| read one row, on PostgreSQL | 1 | Tidemark | 7000 | 7143 |",
+            "\ncores_of_the_database: \"1\"\n",
             "\ngenerator: \"oha 1\"\n",
         ] {
             assert!(text.contains(part), "{part}\n--- is not in\n{text}");
@@ -536,6 +569,7 @@ mod tests {
             options: &options,
             oha: "oha 1",
             missing: &[],
+            database_cores: Some("1"),
             measured: &measured,
         };
         let run = report.run().unwrap();
@@ -575,6 +609,8 @@ mod tests {
                 "paced_floor"
             ]
         );
+        let separated = keys(&run.groups[5]);
+        assert_eq!(separated[7..], ["postgres", "postgres_uncached"]);
         let json = serde_json::to_string(&run).unwrap();
         assert!(json.len() < 900_000, "{} bytes", json.len());
     }

@@ -13,17 +13,22 @@ use measure::responder::{Responder, ResponderKind};
 use measure::wrk::{READS, Wrk, WrkLoad};
 use serde_json::Value;
 
-use super::deployed::{self, DeployedFunctions, check_records};
+use super::deployed::{self, DeployedFunctions, FUNCTIONS, check_records, first_execution};
 use super::figure::Share;
-use super::measured::{Blend, Cell, CellPass};
+use super::measured::{Blend, Cell, CellPass, ColumnKey, MeasuredStore};
 use super::mix::{self, Mix};
 use super::oha::{Aim, Load, Oha};
 use super::request_kind::RequestKind;
 use super::rows::{ROWS, bunch, check_bunch, check_row};
+use super::separated::SeparatedDatabase;
 use super::{CONNECTIONS, Options};
 use crate::seed::generator::row_id;
 use crate::seed::table;
-use crate::stage::Stage;
+use crate::stage::{SEEDED, Stage};
+
+/// Stores in the database that are not begun again: for reads, and for executions.
+const READING: &str = "reading";
+const EXECUTING: &str = "executing";
 
 /// The row that the responder repeats.
 const COPIED: u32 = 7;
@@ -33,6 +38,7 @@ pub struct Work<'a> {
     pub options: &'a Options,
     pub stage: &'a Stage,
     pub functions: &'a DeployedFunctions<'a>,
+    pub database: Option<&'a SeparatedDatabase<'a>>,
     pub oha: Oha,
     pub all: Cores,
     /// The file of rows that are added.
@@ -41,7 +47,7 @@ pub struct Work<'a> {
 
 /// Whom a column asks, and by what.
 struct Column<'a> {
-    kind: RequestKind,
+    key: ColumnKey,
     aim: &'a Aim,
     /// The same requests to what the server is compared with.
     still: Aim,
@@ -58,26 +64,34 @@ impl Work<'_> {
         self.options.duration / self.options.passes
     }
 
-    /// One kind of request on a fresh copy, over each number of connections.
+    /// One kind of request on a fresh copy, over each number of connections. In the database only
+    /// rows that are added begin on a fresh one in each pass.
     ///
     /// # Errors
     /// When a server or a generator fails, or an answer is wrong.
-    pub fn column(&self, kind: RequestKind, count: usize, cells: &mut [Cell]) -> Result<()> {
-        let cores = self.all.first(count)?;
-        let server = match kind.function() {
-            Some(handler) => self.functions.serve(handler, &cores, kind.settings())?,
-            None => self.stage.fresh(&cores, kind.settings())?,
+    pub fn column(&self, pass: u32, key: ColumnKey, cells: &mut [Cell]) -> Result<()> {
+        let kind = key.kind;
+        let cores = self.all.first(key.cores)?;
+        let (server, taken) = match (key.store, self.database) {
+            (MeasuredStore::Database, Some(database)) => (
+                self.serve_in(database, pass, key, &cores)?,
+                database.cores_with(&cores),
+            ),
+            _ => (self.serve(kind, &cores)?, cores.clone()),
         };
-        let aim = self.aim(kind, &server);
+        let mut aim = self.aim(kind, &server);
+        if key.store == MeasuredStore::Database {
+            aim.backends = self.database.and_then(|database| database.backends);
+        }
         let records = |handler| deployed::records(&server.access, handler);
         let before = kind.function().map(records).transpose()?;
         let (beside, lean) = self.beside(kind, &server, &cores, &aim)?;
         let column = Column {
-            kind,
+            key,
             still: aim.of(&beside),
             lean: lean.as_ref().map(|lean| aim.of(lean)),
             aim: &aim,
-            oha: self.oha.on(self.all.beside(&cores)),
+            oha: self.oha.on(self.all.beside(&taken)),
             answered: Count::new(0),
         };
         for cell in cells {
@@ -101,6 +115,37 @@ impl Work<'_> {
             records.with_context(|| kind.title())?;
         }
         server.stop()
+    }
+
+    fn serve(&self, kind: RequestKind, cores: &Cores) -> Result<LiveServer> {
+        match kind.function() {
+            Some(handler) => self.functions.serve(handler, cores, kind.settings()),
+            None => self.stage.fresh(cores, kind.settings()),
+        }
+    }
+
+    fn serve_in(
+        &self,
+        database: &SeparatedDatabase<'_>,
+        pass: u32,
+        key: ColumnKey,
+        cores: &Cores,
+    ) -> Result<LiveServer> {
+        let ColumnKey {
+            kind, cores: count, ..
+        } = key;
+        let adding = format!("adding_{pass}_{count}");
+        let store = match kind {
+            RequestKind::Add => (SEEDED, adding.as_str()),
+            _ if kind.function().is_some() => (FUNCTIONS, EXECUTING),
+            _ => (SEEDED, READING),
+        };
+        let server = database.serve(self.stage, store, cores, kind.settings())?;
+        if let Some(handler) = kind.function() {
+            let mut connection = Connection::open(server.access.address)?;
+            first_execution(&server.access, &mut connection, handler)?;
+        }
+        Ok(server)
     }
 
     /// What the server is compared with on the same cores: of functions the same handler behind
@@ -139,8 +184,8 @@ impl Work<'_> {
 
     /// `pace` is the rate of earlier passes.
     fn pass(&self, column: &Column<'_>, connections: u32, pace: Option<f64>) -> Result<CellPass> {
+        let ColumnKey { kind, store, .. } = column.key;
         let Column {
-            kind,
             aim,
             still,
             lean,
@@ -175,7 +220,7 @@ impl Work<'_> {
             .map(|lean| ask(lean, half, None))
             .transpose()?;
         let mut beside = Vec::new();
-        if *kind == RequestKind::Fetch {
+        if (kind, store) == (RequestKind::Fetch, MeasuredStore::Directory) {
             for (name, url) in &self.options.beside {
                 let share = ask(&other(url), half, None);
                 beside.push(share.with_context(|| format!("beside, {name}"))?);
@@ -315,6 +360,7 @@ impl Work<'_> {
             headers,
             bodies,
             process: Some(server.process()),
+            backends: None,
         }
     }
 }
@@ -327,5 +373,6 @@ fn other(url: &str) -> Aim {
         headers: Vec::new(),
         bodies: None,
         process: None,
+        backends: None,
     }
 }

@@ -205,6 +205,12 @@ pub struct LoadArgs {
     /// Cores that the server may use, each a line [default: 1 and 2, as far as there are]
     #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = at_least::<1>())]
     cores: Vec<u32>,
+    /// Measure servers with their store in this PostgreSQL database, too, each after the same on a
+    /// data directory. The database has a core of its own where it runs on this machine and the
+    /// URL names the folder of its socket, so that the node has at most all others; schemas are
+    /// left there
+    #[arg(long, value_name = "URL")]
+    database: Option<String>,
     /// Another system that runs already, by an address that answers 25 rows; may be repeated.
     /// Fetching is asked of it in the same rounds, on whatever cores it has, and compared with ours
     /// that does not come from the cache
@@ -382,6 +388,7 @@ fn load(args: LoadArgs, outside: &Outside) -> Result<()> {
             node: args.sdk,
             python: args.python_sdk,
         },
+        database: bench_database(args.database)?,
         beside: args.beside,
         scratch: args.scratch.unwrap_or(beside),
         out: args.out,
