@@ -45,8 +45,6 @@ pub struct Bench {
     /// Stands for every benchmark that has the same.
     group: Option<String>,
     command: Vec<String>,
-    /// Whether a server with a seeded catalog is started for it.
-    server: bool,
     /// Programs it needs on the machine.
     system: Vec<String>,
 }
@@ -180,16 +178,7 @@ fn measure(checkout: &Checkout, bench: &Bench, more: &[String]) -> Result<bool> 
     let mut command = checkout.command(words.next().expect("parse refuses an empty command"));
     command.args(words).args(more);
     command.env(live::BINARY_VARIABLE, &binary);
-    if !bench.server {
-        return Ok(command.status()?.success());
-    }
-    let folder = checkout.target()?.join("bench").join(&bench.name);
-    let server = live::start(checkout.command(&binary), &folder)?;
-    let seeded = seed(checkout, &server)?.status()?.success();
-    live::lend(&server, &mut command)?;
-    let measured = seeded && command.status()?.success();
-    server.stop()?;
-    Ok(measured)
+    Ok(command.status()?.success())
 }
 
 /// The command that fills a server with the catalog of the published benchmark.
@@ -217,7 +206,7 @@ fn parse_entry(entry: &toml::Value) -> Result<Bench> {
         .get("name")
         .and_then(toml::Value::as_str)
         .context("a bench has no `name`")?;
-    let known = ["name", "group", "command", "server", "system"];
+    let known = ["name", "group", "command", "system"];
     if let Some(key) = entry.keys().find(|key| !known.contains(&key.as_str())) {
         bail!(
             "bench `{name}`: nobody reads `{key}`; known are {}",
@@ -237,16 +226,11 @@ fn parse_entry(entry: &toml::Value) -> Result<Bench> {
     if command.is_empty() {
         bail!("bench `{name}` has no `command`");
     }
-    let server = entry
-        .get("server")
-        .and_then(toml::Value::as_bool)
-        .unwrap_or(false);
     let group = entry.get("group").and_then(toml::Value::as_str);
     Ok(Bench {
         name: name.to_owned(),
         group: group.map(str::to_owned),
         command,
-        server,
         system: words("system"),
     })
 }
@@ -267,7 +251,6 @@ mod tests {
             name: "a".into(),
             group: None,
             command: vec!["x".into(), "y".into()],
-            server: false,
             system: vec!["wrk".into()],
         };
         assert_eq!(parse(text).unwrap(), vec![bench]);

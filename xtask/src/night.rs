@@ -54,7 +54,6 @@ pub fn run(checkout: &Checkout, _: &Arguments) -> Result<ExitCode> {
         prerequisite::for_fuzz(),
         full::missing_for_document(checkout)?,
         prerequisite::for_node(),
-        prerequisite::for_postgres(),
         prerequisite::for_php(),
         prerequisite::for_tiers(),
         prerequisite::for_web(),

@@ -246,6 +246,9 @@ pub fn for_bench(system: &[String]) -> Vec<Missing> {
         let remedy = Remedy::Advice("install Go, see https://go.dev/dl".to_owned());
         missing.push(Missing::new("Go, which builds PocketBase", remedy));
     }
+    if system.iter().any(|wanted| wanted == "postgresql") {
+        missing.extend(for_postgres());
+    }
     missing
 }
 

@@ -6,6 +6,7 @@ use std::process::{Command, ExitCode};
 use anyhow::{Context, Result, ensure};
 use measure::scratch::Scratch;
 
+use crate::database::LentDatabase;
 use crate::expect;
 use crate::pocketbase::{self, Peer};
 
@@ -14,11 +15,14 @@ use crate::pocketbase::{self, Peer};
 /// Starts PocketBase on a new folder, fills it with the catalog, and runs the command with
 /// `--beside PocketBase=URL` behind it, an address that answers 25 rows. PocketBase is fetched and
 /// built by Go on the first run, into a folder `peers` beside the binary; where that fails, the
-/// command runs without it and says so.
+/// command runs without it and says so. With `--lend` a PostgreSQL server runs beside it as well.
 #[derive(clap::Args)]
 #[command(after_help = "Example:
   cargo run --release -p harness -- beside target/release/tidemark bench load --quick")]
 pub struct Arguments {
+    /// Start a PostgreSQL server, too, and run the command with `--database URL`, as `lend` does
+    #[arg(long)]
+    lend: bool,
     /// PocketBase, built already [default: Go builds it]
     #[arg(long, value_name = "FILE")]
     pocketbase: Option<PathBuf>,
@@ -28,14 +32,18 @@ pub struct Arguments {
 }
 
 /// # Errors
-/// When the command does not start.
+/// When the command or PostgreSQL does not start.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let (binary, words) = arguments.command.split_first().context("a command")?;
     let folder = Path::new(binary).parent().context("a file's folder")?;
     let scratch = Scratch::new(folder)?;
     let peer = started(arguments.pocketbase.as_deref(), folder, &scratch);
+    let lent = arguments.lend.then(|| LentDatabase::temporary(&scratch));
+    let lent = lent.transpose()?;
     let mut command = Command::new(binary);
     command.args(words);
+    let urls = lent.iter().map(LentDatabase::url);
+    command.args(urls.flat_map(|url| ["--database", url]));
     match &peer {
         Ok(peer) => {
             let url = format!("PocketBase {}={}", pocketbase::VERSION, peer.bunch().url());
