@@ -3,15 +3,16 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use futures_executor::block_on;
 use model::{
     ApiKey, Catalogue, Column, ColumnKind, Database, DatabaseId, DatabaseKind, Direction, Field,
     Grantee, IndexKind, KeyId, ProjectId, Scope, Table, TableId, Timestamp, Value,
 };
-use store::{CatalogueOp, Container, Op, Refusal, StoreError};
+use store::{CatalogueOp, Container, Listing, Op, Refusal, StoreError};
 
 use super::db::{
     DATABASE, Db, PROJECT, Place, column, create_database, create_project, delete_table, index,
-    note, notes, notes_called,
+    listing, note, notes, notes_called,
 };
 use testing::OwnTurn;
 
@@ -372,6 +373,13 @@ pub fn operations_checked_under_another_catalogue_are_refused(place: &dyn Place)
     assert_eq!(db.try_list(&query).unwrap_err(), StoreError::CatalogueMoved);
     let point = db.try_get("a", None, &query::Visibility::Everything);
     assert_eq!(point.unwrap_err(), StoreError::CatalogueMoved);
+    // Also where its rows would be too large: under the new one they may not be.
+    let small = Listing {
+        bytes_max: 0,
+        ..listing(&query, db.catalogue.epoch)
+    };
+    let refused = block_on(db.store.list(small)).unwrap_err();
+    assert_eq!(refused, StoreError::CatalogueMoved);
 }
 
 /// A column of every kind, with and without a default.

@@ -20,7 +20,7 @@ use super::{DatabaseRead, ReadFuture, ReadPace, SharedReads, point, tested};
 use crate::error::corrupt;
 use crate::history_line;
 use crate::list_read::{self, ListingBudget, OwnedListing};
-use crate::{Listed, Listing, Snapshot, TotalCap};
+use crate::{Listed, Listing, Snapshot, StoreError, TotalCap};
 
 /// Longest text of a statement that is planned on a connection for short reads.
 const PLANNED_HERE_MAX: usize = 8 << 10;
@@ -127,7 +127,7 @@ impl Pager<'_> {
             tokio::try_join!(
                 biased;
                 snapshot::begin(client, (&stamp, planned(query)), listing.catalogue_epoch),
-                self.page(client, query, rows.as_ref()),
+                judged_later(self.page(client, query, rows.as_ref())),
                 count(client, total.as_ref()),
                 async { Ok(snapshot::end(client).await?) },
             )
@@ -136,6 +136,7 @@ impl Pager<'_> {
         lent.end();
         self.forget_short(&statements, began);
         history_line::check_query(query, stamp.mark)?;
+        let page = page?;
         if page.rows.iter().any(|found| found.is_lacking) {
             return Ok(None);
         }
@@ -241,6 +242,17 @@ impl Pager<'_> {
         statements
             .texts()
             .for_each(|sql| self.shared.slow.forget(sql));
+    }
+}
+
+/// A page whose rows may arrive before it is known that the stamp is of another catalogue, which
+/// its caller learns first: under that catalogue it may be no page that is refused.
+async fn judged_later(
+    page: impl Future<Output = Step<FoundPage>>,
+) -> Step<Result<FoundPage, StoreError>> {
+    match page.await {
+        Err(ReadHalt::Store(error)) => Ok(Err(error)),
+        page => page.map(Ok),
     }
 }
 
