@@ -7,21 +7,20 @@ use std::sync::Arc;
 use model::history::Range;
 use model::{IndexKind, Timestamp, Value};
 use store::{Durability, Op, Options, RowAct, RowOp, SchemaChange, Store, WriteBatch};
-use suite::db::{CODE, Db, Place, TITLE, index, note, options, row_id};
+use suite::db::{CODE, Db, Directory, Place, TITLE, index, note, options, row_id};
 use suite::schema::change;
 use testing::traces;
 
 const SECRET: &str = "quicksilver";
 
-struct Embedded(tempfile::TempDir);
+struct Durable(Directory);
 
-impl Place for Embedded {
+impl Place for Durable {
     fn open(&self) -> Arc<dyn Store> {
-        store::open(Options {
+        self.0.open_with(Options {
             durability: Durability::Full,
-            ..options(&self.0.path().join("data"))
+            ..options(&self.0.data())
         })
-        .unwrap()
     }
 }
 
@@ -31,7 +30,7 @@ fn timed(db: &Db, id: &str, range: Range, act: RowAct) -> Op {
 
 #[test]
 fn no_byte_of_an_erased_row_is_left() {
-    let place = Embedded(tempfile::tempdir().unwrap());
+    let place = Durable(Directory::new());
     let mut db = Db::with_notes(&place);
     let words = index(
         9,
@@ -66,7 +65,7 @@ fn no_byte_of_an_erased_row_is_left() {
     };
     db.ok(vec![timed(&db, "quicksilver-id", later, put)]);
     db.close();
-    let files_with_secret = || traces(place.0.path(), SECRET);
+    let files_with_secret = || traces(place.0.0.path(), SECRET);
     assert!(!files_with_secret().is_empty(), "the secret was stored");
     let mut db = Db::open(&place);
     let batch = WriteBatch {

@@ -1,4 +1,4 @@
-//! Long reads of the embedded store run apart, and hold up no caller.
+//! Long reads run apart, and hold up no caller.
 //!
 //! A gate inside the encoder, which reads at coordinates call for each row, keeps the threads for
 //! long reads busy for as long as a test wants.
@@ -13,14 +13,15 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use db::{Db, Place, content, encode_row, listing, note, row_id};
+use db::{Db, Directory, Place, content, encode_row, listing, note, options, row_id};
 use futures_executor::block_on;
 use model::{Coordinates, Field, Selection, Table, Value};
 use query::{Filter, Pattern, Query, Search, Test, Visibility};
 use store::{
-    Durability, Listed, Listing, LongReads, OffloadKind, Options, Point, Snapshot, Store,
-    StoreError, StoreFuture,
+    Listed, Listing, LongReads, OffloadKind, Options, Point, Snapshot, Store, StoreError,
+    StoreFuture,
 };
+use testing::places::on_database;
 
 /// Enough that listing them takes many thousand steps of SQLite's machine.
 const ROWS: usize = 3_000;
@@ -95,31 +96,27 @@ fn alone() -> Open {
 }
 
 /// Where, the long reads it allows, and the milliseconds of each.
-struct Directory(tempfile::TempDir, LongReads, u64);
+struct Limited(Directory, LongReads, u64);
 
-impl Place for Directory {
+impl Place for Limited {
     fn open(&self) -> Arc<dyn Store> {
-        store::open(Options {
-            place: self.0.path().join("data").into(),
-            durability: Durability::Normal,
+        self.0.open_with(Options {
             encode_row: encode_at_gate,
-            reader_cache_bytes: 8 << 20,
             read_limit_ms: self.2,
             long_reads: self.1,
-            vfs: None,
+            ..options(&self.0.data())
         })
-        .unwrap()
     }
 }
 
 /// A store whose reads have no time at all on the thread that asks: each that takes 1,000 steps
 /// is long. And a query at coordinates, for the gate to hold up.
-fn furnished(threads: usize, waiting_max: usize) -> (Directory, Db, Query) {
+fn furnished(threads: usize, waiting_max: usize) -> (Limited, Db, Query) {
     furnished_with(threads, waiting_max, ROWS, note)
 }
 
 /// The same with few rows, of a text of so many bytes: SQLite takes few steps over them.
-fn furnished_large(rows: usize, bytes: usize) -> (Directory, Db, Query) {
+fn furnished_large(rows: usize, bytes: usize) -> (Limited, Db, Query) {
     let large = |id: &str| {
         let mut values = note(id);
         values[0] = Value::Text("x".repeat(bytes));
@@ -133,13 +130,13 @@ fn furnished_with(
     waiting_max: usize,
     rows: usize,
     values: impl Fn(&str) -> Vec<Value>,
-) -> (Directory, Db, Query) {
+) -> (Limited, Db, Query) {
     let limits = LongReads {
         after_us: 0,
         threads,
         waiting_max,
     };
-    let directory = Directory(tempfile::tempdir().unwrap(), limits, 60_000);
+    let directory = Limited(Directory::new(), limits, 60_000);
     let mut db = Db::with_notes(&directory);
     let ids: Vec<String> = (0..rows).map(|nth| format!("r{nth}")).collect();
     for ids in ids.chunks(1_000) {
@@ -156,6 +153,15 @@ fn furnished_with(
     };
     gate().seen.clear();
     (directory, db, query)
+}
+
+/// The same rows by a pattern, which is read apart wherever the store is.
+fn apart(query: &Query) -> Query {
+    let test = Test::Matches(Pattern::parse("^r").unwrap());
+    Query {
+        filter: Filter::Field(Field::Id, test),
+        ..query.clone()
+    }
 }
 
 fn ask<'a>(db: &'a Db, query: &'a Query) -> StoreFuture<'a, Snapshot<Listed>> {
@@ -220,14 +226,14 @@ fn matching(db: &Db, field: Field, pattern: &str) -> Query {
 }
 
 /// A table with one row, so that no thousand steps of SQLite's machine pass, and 100 KB of the
-/// letters a and b in no order.
-fn one_long_text(read_limit_ms: u64) -> (Directory, Db) {
+/// letters a and b in no order, behind a c: a database looks for the letter of a pattern by itself.
+fn one_long_text(read_limit_ms: u64) -> (Limited, Db) {
     let limits = LongReads {
         after_us: 1_000,
         threads: 1,
         waiting_max: 10,
     };
-    let directory = Directory(tempfile::tempdir().unwrap(), limits, read_limit_ms);
+    let directory = Limited(Directory::new(), limits, read_limit_ms);
     let mut db = Db::with_notes(&directory);
     let mut state = 1_u64;
     let mut letter = || {
@@ -236,8 +242,10 @@ fn one_long_text(read_limit_ms: u64) -> (Directory, Db) {
             .wrapping_add(1);
         if state >> 40 & 1 == 0 { 'a' } else { 'b' }
     };
-    let text: String = (0..100_000).map(|_| letter()).collect();
-    db.ok(vec![db.insert("one", note(&text))]);
+    let mut values = note("one");
+    let text = std::iter::once('c').chain((0..100_000).map(|_| letter()));
+    values[0] = Value::Text(text.collect());
+    db.ok(vec![db.insert("one", values)]);
     (directory, db)
 }
 
@@ -352,6 +360,7 @@ fn a_shape_known_to_be_long_begins_apart() {
 fn while_long_reads_run_and_wait_short_ones_are_answered() {
     let _alone = alone();
     let (_directory, db, query) = furnished(1, 1);
+    let query = apart(&query);
     set_gate(true);
     let mut first = ask(&db, &query);
     assert!(is_pending(&mut first));
@@ -380,6 +389,7 @@ fn while_long_reads_run_and_wait_short_ones_are_answered() {
 fn a_read_that_nobody_waits_for_gives_up_its_place() {
     let _alone = alone();
     let (_directory, db, query) = furnished(1, 1);
+    let query = apart(&query);
     set_gate(true);
     let mut first = ask(&db, &query);
     assert!(is_pending(&mut first));
@@ -396,6 +406,7 @@ fn a_read_that_nobody_waits_for_gives_up_its_place() {
 fn work_on_what_was_read_goes_before_reads_that_wait() {
     let _alone = alone();
     let (_directory, db, query) = furnished(1, 1);
+    let query = apart(&query);
     set_gate(true);
     let mut first = ask(&db, &query);
     assert!(is_pending(&mut first));
@@ -434,6 +445,7 @@ fn work_on_what_was_read_goes_before_reads_that_wait() {
 fn guests_fill_their_part_and_keys_are_answered() {
     let _alone = alone();
     let (_directory, db, query) = furnished(2, 4);
+    let query = apart(&query);
     set_gate(true);
     // One runs, and two wait; then their places are taken.
     let mut guests = vec![ask_as(&db, &query, true)];
@@ -470,6 +482,7 @@ fn guests_fill_their_part_and_keys_are_answered() {
 fn work_of_keys_goes_before_that_of_guests() {
     let _alone = alone();
     let (_directory, db, query) = furnished(1, 4);
+    let query = apart(&query);
     set_gate(true);
     let mut first = ask_as(&db, &query, true);
     assert!(is_pending(&mut first));
@@ -585,13 +598,14 @@ fn rows_beyond_the_bytes_that_were_allowed_are_refused() {
 fn the_end_stops_what_runs_and_refuses_what_waits() {
     let _alone = alone();
     let (_directory, db, query) = furnished(1, 1);
+    let query = apart(&query);
+    let horizon = db.load().horizon;
     set_gate(true);
     let mut first = ask(&db, &query);
     assert!(is_pending(&mut first));
     until_somebody_waits();
     let second = ask(&db, &query);
     let store = db.store.clone();
-    let horizon = db.load().horizon;
     let closing = std::thread::spawn(move || block_on(store.close(horizon)));
     // The gate is closed, so nothing else can end it.
     assert_eq!(block_on(second).unwrap_err(), StoreError::Interrupted);
@@ -608,8 +622,10 @@ fn the_end_stops_what_runs_and_refuses_what_waits() {
         shows_span: false,
         catalogue_epoch: db.catalogue.epoch,
     };
-    // A read that still runs on a thread of its own is not stopped.
-    assert!(block_on(db.store.get(point)).is_ok());
+    // A read that still runs on a thread of its own is not stopped, but for want of a connection.
+    let read = block_on(db.store.get(point)).map(|_| ());
+    let stopped = on_database().then_some(StoreError::Interrupted);
+    assert_eq!(read.err(), stopped);
     assert_eq!(
         block_on(ask(&db, &query)).unwrap_err(),
         StoreError::Interrupted

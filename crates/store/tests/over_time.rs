@@ -228,18 +228,14 @@ fn a_row_that_cannot_be_shown_stops_nobody() {
     }
     let table = db.table();
     db.close();
-    // No write leads here: the file says of `a` that it has the code of `b`.
-    let file = rusqlite::Connection::open(place.0.path().join("data/tidemark.db")).unwrap();
+    // No write leads here: what is stored of `a` has the code of `b`.
     let (now, code) = (
         query::names::now(table.number),
         query::names::column(table.columns[CODE].number),
     );
-    file.execute(
-        &format!("UPDATE {now} SET {code} = 'code b' WHERE id = 'a'"),
-        (),
-    )
-    .unwrap();
-    drop(file);
+    place.run_sql(&[&format!(
+        "UPDATE {now} SET {code} = 'code b' WHERE id = 'a'"
+    )]);
     let mut db = Db::open(&place);
     db.next = Mark(due + 1);
     db.ok(vec![db.insert("e", note("e"))]);
@@ -286,6 +282,14 @@ fn an_operation_that_changes_nothing_gives_back_what_it_met() {
     let applied = db.ok(vec![timed(&db, "a", later, granted)]);
     let row = applied.timed[0].row.as_ref().unwrap();
     assert_eq!(&*row.permissions, r#"["read(\"any\")"]"#);
+}
+
+/// Writes in several batches what is much for one: each of its operations on one row looks through
+/// what the batch holds of that row.
+fn write_in_parts(db: &mut Db, ops: Vec<Op>) {
+    for part in ops.chunks(500) {
+        db.ok(part.to_vec());
+    }
 }
 
 /// Makes `notes` refer by its titles to rows of a table `parts`, which has the same columns.
@@ -344,8 +348,8 @@ fn a_row_of_many_pieces_can_be_changed() {
         };
         timed_in(&parts, "p", within(nth * 10, nth * 10 + 10), act)
     };
-    db.ok((0..6_000).map(put).collect());
-    db.ok((6_000..10_200).map(put).collect());
+    let pieces = (0..10_200).map(put).collect();
+    write_in_parts(&mut db, pieces);
     // Something is scheduled in its table, and something refers to nearly all of it.
     let later = from(db.next.0 + DAY_US);
     let op = timed_in(&parts, "later", later, insert("later", &[], Guard::Open));
@@ -472,7 +476,8 @@ fn a_key_is_declared_over_rows_of_many_versions() {
         };
         timed(&db, "a", within(nth * 10, nth * 10 + 10), act)
     };
-    db.ok((0..9_000).map(piece).collect());
+    let pieces = (0..9_000).map(piece).collect();
+    write_in_parts(&mut db, pieces);
     let act = RowAct::Replace {
         values: other,
         permissions: None,

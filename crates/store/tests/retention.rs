@@ -4,7 +4,6 @@
 mod suite;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use futures_executor::block_on;
@@ -14,7 +13,7 @@ use query::{Frame, Query};
 use store::{
     CatalogueOp, Durability, Guard, Op, Options, Refusal, RowAct, RowOp, Store, StoreError,
 };
-use suite::db::{CODE, Db, Place, TITLE, note, options, row_id};
+use suite::db::{CODE, Db, Directory, Place, TITLE, note, options, row_id};
 use testing::OwnTurn;
 
 const HOUR_US: i64 = 3_600_000_000;
@@ -24,15 +23,14 @@ const COUNT: &str = "SELECT count(*) FROM t1_v";
 const ORPHANS: &str = "SELECT count(*) FROM t1_perm AS g WHERE NOT EXISTS \
                        (SELECT 1 FROM t1_v AS v WHERE v.seq = g.seq)";
 
-struct Embedded(tempfile::TempDir);
+struct Durable(Directory);
 
-impl Place for Embedded {
+impl Place for Durable {
     fn open(&self) -> Arc<dyn Store> {
-        store::open(Options {
+        self.0.open_with(Options {
             durability: Durability::Full,
-            ..options(&self.0.path().join("data"))
+            ..options(&self.0.data())
         })
-        .unwrap()
     }
 }
 
@@ -189,20 +187,13 @@ fn keep(db: &mut Db, history: Retention) -> i64 {
     db.table().options.kept_from.0
 }
 
-/// Versions and grants as they stand in the file.
-fn stored(place: &Embedded, what: &str) -> i64 {
-    let entries = std::fs::read_dir(place.0.path().join("data")).unwrap();
-    let mut files = entries.map(|entry| entry.unwrap().path());
-    let is_database = |path: &PathBuf| {
-        std::fs::read(path).is_ok_and(|bytes| bytes.starts_with(b"SQLite format 3"))
-    };
-    let file = files.find(is_database).unwrap();
-    let connection = rusqlite::Connection::open(file).unwrap();
-    connection.query_row(what, (), |row| row.get(0)).unwrap()
+/// Versions and grants as they are stored.
+fn stored(place: &Durable, what: &str) -> i64 {
+    place.0.run_sql(&[what])[0].parse().unwrap()
 }
 
 /// A store with a long history, closed, and how many versions it holds.
-fn long_history(place: &Embedded, dice: &mut Dice) -> i64 {
+fn long_history(place: &Durable, dice: &mut Dice) -> i64 {
     let mut db = Db::with_notes(place);
     for nth in 0..2_400 {
         take(&mut db, dice, nth);
@@ -236,7 +227,7 @@ fn check_line(db: &Db, line: i64) {
 
 #[test]
 fn readers_at_or_above_the_line_see_nothing_of_it() {
-    let place = Embedded(tempfile::tempdir().unwrap());
+    let place = Durable(Directory::new());
     let mut dice = Dice(11);
     let versions = long_history(&place, &mut dice);
     let mut db = Db::open(&place);
@@ -310,7 +301,7 @@ fn shown(db: &Db, rows: &[model::Row]) -> Vec<String> {
 
 #[test]
 fn a_table_without_history_keeps_what_is_believed_of_now_and_later_only() {
-    let place = Embedded(tempfile::tempdir().unwrap());
+    let place = Durable(Directory::new());
     let mut db = Db::with_notes(&place);
     let mut dice = Dice(5);
     for nth in 0..300 {

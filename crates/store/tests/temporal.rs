@@ -29,7 +29,7 @@ use store::{
     WriteBatch, inspect,
 };
 use suite::db::{
-    DATABASE, PROJECT, column, create_database, create_project, listing, notes_called,
+    DATABASE, Directory, PROJECT, column, create_database, create_project, listing, notes_called,
 };
 use suite::history_write::row_act;
 use testing::OwnTurn;
@@ -37,6 +37,7 @@ use testing::history::{
     GridArea, HistoryDoc, HistoryEnd, HistoryGrid, HistoryOp, HistoryTransaction, HistoryWrite,
     SetColumns, instants, moved_ends, transactions,
 };
+use testing::places::{on_database, spawn_as_test};
 
 /// Sequences of one database: few enough that databases share the processors, many enough that
 /// none of them is alone in its tables.
@@ -45,6 +46,8 @@ const SEQUENCES_OF_WORLD: u32 = 250;
 /// another number: with 6,000 they take an hour of two processors.
 const WORLDS: u32 = 4;
 const WORLDS_AT_NIGHT: u32 = 44;
+/// Where each answer comes over a network.
+const WORLDS_IN_DATABASE: u32 = 2;
 /// After so many sequences something happens to the database as a whole.
 const SEQUENCES_OF_CHAPTER: u32 = 25;
 /// Each sequence has so much time for itself, before and after its beginning.
@@ -54,7 +57,7 @@ const COMPARED_AT_NIGHT: u64 = 1_000_000;
 
 struct World {
     store: Arc<dyn Store>,
-    directory: tempfile::TempDir,
+    directory: Directory,
     table: Arc<Table>,
     epoch: u64,
     /// How many answers were compared with what they should be.
@@ -65,8 +68,8 @@ fn encode(_: &Table, values: &[Value], out: &mut Vec<u8>) {
     out.extend(format!("{values:?}").into_bytes());
 }
 
-fn open(directory: &Path) -> Arc<dyn Store> {
-    store::open(options(directory.join("data"))).unwrap()
+fn open(directory: &Directory) -> Arc<dyn Store> {
+    directory.open_with(options(directory.data()))
 }
 
 fn options(directory: PathBuf) -> Options {
@@ -94,9 +97,9 @@ fn entries(directory: &Path) -> Vec<(&'static str, HistoryMembers)> {
 }
 
 /// In memory, where the machine offers that: nothing here is about the disk.
-fn directory() -> tempfile::TempDir {
+fn directory() -> Directory {
     let in_memory = tempfile::tempdir_in("/dev/shm");
-    in_memory.unwrap_or_else(|_| tempfile::tempdir().unwrap())
+    Directory(in_memory.unwrap_or_else(|_| tempfile::tempdir().unwrap()))
 }
 
 fn apply(store: &dyn Store, op: store::Op, mark: i64) {
@@ -144,7 +147,7 @@ fn index_over_x() -> Index {
 impl World {
     fn new() -> World {
         let directory = directory();
-        let store = open(directory.path());
+        let store = open(&directory);
         let table = Table {
             columns: vec![int_column(1, "x"), int_column(2, "y")],
             indexes: Vec::new(),
@@ -173,19 +176,22 @@ impl World {
     fn restart(&mut self, vacuums: bool) {
         let mark = block_on(self.store.load()).unwrap().mark;
         block_on(self.store.close(mark)).unwrap();
-        if vacuums {
-            let file = self.directory.path().join("data/tidemark.db");
-            let database = rusqlite::Connection::open(file).unwrap();
-            database.execute_batch("VACUUM").unwrap();
+        // In a database this is a part of the upkeep.
+        if vacuums && !on_database() {
+            self.directory.run_sql(&["VACUUM"]);
         }
-        self.store = open(self.directory.path());
+        self.store = open(&self.directory);
     }
 
-    /// Puts a store in its place that is made of all it knew.
+    /// Puts a store in its place that is made of all it knew. What is exported is that of a
+    /// directory.
     fn moves(&mut self) {
+        if on_database() {
+            return self.restart(false);
+        }
         let before = block_on(self.store.load()).unwrap();
         block_on(self.store.close(before.horizon)).unwrap();
-        let [data, moved] = ["data", "moved"].map(|name| self.directory.path().join(name));
+        let (data, moved) = (self.directory.data(), self.directory.0.path().join("moved"));
         let known = entries(&data);
         let mut import = HistoryImport::begin(options(moved.clone())).unwrap();
         for (part, members) in &known {
@@ -199,7 +205,7 @@ impl World {
         }
         fs::remove_dir_all(&data).unwrap();
         fs::rename(&moved, &data).unwrap();
-        self.store = open(self.directory.path());
+        self.store = open(&self.directory);
         let after = block_on(self.store.load()).unwrap();
         assert_eq!(after.mark, before.mark);
         assert!(after.horizon >= before.horizon);
@@ -668,15 +674,17 @@ fn play_world(world_number: u32) -> u64 {
 fn the_store_says_what_was_believed_at_every_point() {
     let asked = std::env::var("TIDEMARK_WORLDS");
     let asked = asked.map(|count| count.parse().expect("TIDEMARK_WORLDS is a number"));
-    let worlds = asked.unwrap_or_else(|_| match std::env::var("TIDEMARK_LANE").as_deref() {
-        Ok("night") => WORLDS_AT_NIGHT,
-        _ => WORLDS,
+    let is_night = std::env::var("TIDEMARK_LANE").is_ok_and(|lane| lane == "night");
+    let worlds = asked.unwrap_or(match (on_database(), is_night) {
+        (true, _) => WORLDS_IN_DATABASE,
+        (false, true) => WORLDS_AT_NIGHT,
+        (false, false) => WORLDS,
     });
     let (next, compared) = (AtomicU32::new(0), AtomicU64::new(0));
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     std::thread::scope(|scope| {
         for _ in 0..threads {
-            scope.spawn(|| {
+            spawn_as_test(scope, || {
                 loop {
                     let world = next.fetch_add(1, Ordering::Relaxed);
                     if world >= worlds {
@@ -689,7 +697,6 @@ fn the_store_says_what_was_believed_at_every_point() {
     });
     let compared = compared.into_inner();
     println!("{compared} answers compared, in {worlds} databases");
-    let is_night = std::env::var("TIDEMARK_LANE").is_ok_and(|lane| lane == "night");
     assert!(compared > 10_000 * u64::from(worlds));
     assert!(!is_night || worlds < WORLDS_AT_NIGHT || compared >= COMPARED_AT_NIGHT);
 }

@@ -69,12 +69,9 @@ fn filled(directory: &Directory) -> Db {
     let none = db.update("r4", vec![(CODE, Value::Null), (COUNT, Value::Null)]);
     db.ok(vec![none]);
     let now = query::names::now(db.table().number);
-    let file = directory.0.path().join("data/tidemark.db");
-    let connection = rusqlite::Connection::open(file).unwrap();
-    let sql = format!("UPDATE {now} SET body = 'old', body_epoch = body_epoch - 1 WHERE id = ?1");
-    for id in ["r1", "r8"] {
-        assert_eq!(connection.execute(&sql, [id]).unwrap(), 1);
-    }
+    let stale = "SET body = 'old', body_epoch = body_epoch - 1 WHERE id IN ('r1', 'r8')";
+    let ids = directory.run_sql(&[&format!("UPDATE {now} {stale} RETURNING id")]);
+    assert_eq!(ids.len(), 2);
     db
 }
 
@@ -84,7 +81,7 @@ fn is(position: usize, value: Value) -> Filter {
 
 fn keys() -> Vec<Filter> {
     let texts = (0..13).map(|nth| Value::Text(format!("code t{nth}")));
-    let others = ["", "code", "CODE T1", "code t1\0"].map(|text| Value::Text(text.to_owned()));
+    let others = ["", "code", "CODE T1", "code t1\u{1}"].map(|text| Value::Text(text.to_owned()));
     let codes = texts.chain(others);
     let mut keys: Vec<Filter> = codes.map(|code| is(CODE, code)).collect();
     for count in -1..7 {

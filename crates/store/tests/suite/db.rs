@@ -1,7 +1,10 @@
 //! A store under test with what an engine would keep beside it: catalogue and next mark.
 
+#[path = "places.rs"]
+mod places;
+
 use std::io::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use futures_executor::block_on;
@@ -25,18 +28,34 @@ pub trait Place {
     fn open(&self) -> Arc<dyn Store>;
 }
 
-/// A directory of a test's own, which goes with it.
+/// A directory of a test's own, which goes with it; where the suite runs on a database, the store
+/// is there.
 pub struct Directory(pub tempfile::TempDir);
 
 impl Directory {
     pub fn new() -> Directory {
         Directory(tempfile::tempdir().unwrap())
     }
+
+    /// The directory of the store.
+    pub fn data(&self) -> PathBuf {
+        self.0.path().join("data")
+    }
+
+    pub fn open_with(&self, options: Options) -> Arc<dyn Store> {
+        let place = OF_DIRECTORIES.choose(&self.data());
+        testing::places::open_store(Options { place, ..options }).unwrap()
+    }
+
+    /// Runs statements past the store, which is closed; what the last one returns, in lines.
+    pub fn run_sql(&self, statements: &[&str]) -> Vec<String> {
+        run_sql(&self.data(), statements)
+    }
 }
 
 impl Place for Directory {
     fn open(&self) -> Arc<dyn Store> {
-        store::open(options(&self.0.path().join("data"))).unwrap()
+        self.open_with(options(&self.data()))
     }
 }
 
@@ -52,6 +71,8 @@ pub fn options(directory: &Path) -> Options {
         vfs: None,
     }
 }
+
+pub use places::{OF_DIRECTORIES, run_sql};
 
 pub const PROJECT: &str = "p1";
 pub const DATABASE: &str = "d1";
