@@ -1,6 +1,7 @@
 //! The real binary from outside: started, spoken to over HTTP, killed, started again.
 //!
-//! `TIDEMARK_BIN` names the binary; `cargo xtask full` builds it and sets the variable.
+//! `TIDEMARK_BIN` names the binary; `cargo xtask full` builds it and sets the variable. Servers keep
+//! their stores in data directories, or in the database that `TIDEMARK_TEST_DATABASE` names.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -14,6 +15,8 @@ pub mod bench_run;
 pub mod history;
 pub mod ledger;
 
+/// A database of a server for tests, by its URL with a parameter.
+const DATABASE_VARIABLE: &str = "TIDEMARK_TEST_DATABASE";
 /// The project and key every test uses.
 const PROJECT: &str = "p";
 const KEY: &str = "standard_0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
@@ -41,7 +44,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts the binary on `directory` and waits until it accepts connections.
+    /// Starts the binary on `directory` and waits until it accepts connections. On a database each
+    /// directory has a schema of its own, the same one each time, unless `arguments` name another.
     ///
     /// # Errors
     /// When it does not, with the end of its log.
@@ -51,6 +55,11 @@ impl Server {
             .args(arguments)
             .env("TIDEMARK_PROJECT_ID", PROJECT)
             .env("TIDEMARK_API_KEY", KEY);
+        if let Ok(url) = std::env::var(DATABASE_VARIABLE) {
+            let name = directory.file_name().context("a directory has a name")?;
+            let url = format!("{url}&schema={}", name.to_string_lossy());
+            command.env("TIDEMARK_DATABASE", url);
+        }
         let child = ChildServer::start(command, ServerLog::File(&directory.join("log")))?;
         let access = Access {
             endpoint: child.endpoint.parse().map_err(anyhow::Error::msg)?,

@@ -11,7 +11,7 @@ mod reader;
 mod writer;
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -35,6 +35,10 @@ const NUMBERS: u64 = 100;
 /// What is judged at once. Each such time has tables of its own.
 const EPOCH: Duration = Duration::from_secs(9);
 const EPOCHS: usize = 2;
+/// An epoch goes on until so much was tried to be written, on a machine with much else to do.
+const TRIES_MIN: usize = 250;
+/// But for no more than so many times its time.
+const LONGEST: u32 = 10;
 /// Of lists within a `ttl`, which take longer to judge.
 const TTL_EPOCH: Duration = Duration::from_secs(4);
 /// Ten minutes.
@@ -113,6 +117,8 @@ struct Fixture<'a> {
     toggles_grants: bool,
     planted: Option<Planted>,
     begun: Instant,
+    /// What writers have tried.
+    tries: AtomicUsize,
     stop: AtomicBool,
 }
 
@@ -123,6 +129,12 @@ impl Fixture<'_> {
 
     fn goes_on(&self) -> bool {
         !self.stop.load(Ordering::Relaxed)
+    }
+
+    fn is_over(&self, lasts: Duration) -> bool {
+        let elapsed = self.begun.elapsed();
+        let is_enough = self.tries.load(Ordering::Relaxed) >= TRIES_MIN;
+        elapsed >= lasts && (is_enough || elapsed >= lasts * LONGEST)
     }
 
     /// Whether guests may be refused to read a table.
@@ -230,6 +242,7 @@ fn epoch(server: &Server, number: usize, kind: Kind, lasts: Duration) -> Result<
         toggles_grants: kind.toggles_grants,
         planted: kind.planted,
         begun: Instant::now(),
+        tries: AtomicUsize::new(0),
         stop: AtomicBool::new(false),
     };
     let draws = |thread: usize| Draws(((number as u64) << 32) + thread as u64);
@@ -305,7 +318,7 @@ fn let_run<'a>(
             .map(|reader| scope.spawn(|| ended(fixture, reader.run())))
             .collect();
         let granter = scope.spawn(|| ended(fixture, granter.run()));
-        while fixture.begun.elapsed() < lasts && fixture.goes_on() {
+        while !fixture.is_over(lasts) && fixture.goes_on() {
             thread::park_timeout(Duration::from_millis(20));
         }
         fixture.stop.store(true, Ordering::Relaxed);

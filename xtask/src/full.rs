@@ -16,7 +16,7 @@ use crate::prerequisite::{self, Missing};
 use crate::tally::Runner;
 use crate::{
     deny, docs, drop_in, fast, interleavings, live, notices, on_database, php_ext, prose,
-    python_cache,
+    python_cache, servers_on_database,
 };
 
 /// Every test: `fast`, the black-box tests and the official SDKs (before handing in).
@@ -47,6 +47,7 @@ pub struct Arguments {
 
 /// CI ends it after 90 minutes; what hangs shall be named before.
 const TIME: Duration = Duration::from_mins(75);
+const SDK_SUITES: &str = "tests/sdk/";
 const NODE_SUITE: &str = "tests/sdk/node";
 /// These two start the server as the first one does, with its file.
 const NODE_LEGACY_SUITE: &str = "tests/sdk/node-legacy";
@@ -120,6 +121,12 @@ pub fn run(checkout: &Checkout, arguments: &Arguments) -> Result<ExitCode> {
         |lane| {
             for packages in SUITES {
                 suite(checkout, lane, packages, has_program)?;
+            }
+            let suites = [Packages::Npm(NODE_SUITE)];
+            if has_program {
+                servers_on_database::step(checkout, lane, &suites, false)?;
+            } else {
+                servers_on_database::not_run(lane, &suites);
             }
             go_client(checkout, lane, has_program)?;
             guides(checkout, lane, has_program)?;
@@ -288,23 +295,17 @@ fn suite(
         lane.not_run(&name);
         return Ok(());
     }
-    let (runner, mut command) = match packages {
-        Packages::Npm(_) => {
-            let mut command = checkout.command("node");
-            command.arg("--test");
-            (Runner::Node, command)
-        }
-        Packages::PyPi(_) => {
-            let mut command = checkout.command(install::python(checkout)?);
-            // The cache provider would write a folder into the checkout.
-            command.args(["-m", "pytest", "-p", "no:cacheprovider"]);
-            (Runner::Pytest, command)
-        }
-    };
-    command.current_dir(checkout.root.join(folder));
+    let (runner, mut command) = packages.tests(checkout)?;
     command.env(live::BINARY_VARIABLE, checkout.debug_binary()?);
     lane.run(&name, runner, &mut command);
     Ok(())
+}
+
+/// The suites of the official SDKs.
+pub fn sdk_suites() -> Vec<Packages> {
+    let mut suites = SUITES.to_vec();
+    suites.retain(|packages| packages.folder().starts_with(SDK_SUITES));
+    suites
 }
 
 #[cfg(test)]

@@ -51,6 +51,28 @@ impl Packages {
         Ok(status.is_ok_and(|status| status.success()))
     }
 
+    /// The command that runs the folder's tests, and whose closing lines it prints.
+    ///
+    /// # Errors
+    /// When cargo cannot say where its target folder is.
+    pub fn tests(self, checkout: &Checkout) -> Result<(Runner, Command)> {
+        let (runner, mut command) = match self {
+            Packages::Npm(_) => {
+                let mut command = checkout.command("node");
+                command.arg("--test");
+                (Runner::Node, command)
+            }
+            Packages::PyPi(_) => {
+                let mut command = checkout.command(python(checkout)?);
+                // The cache provider would write a folder into the checkout.
+                command.args(["-m", "pytest", "-p", "no:cacheprovider"]);
+                (Runner::Pytest, command)
+            }
+        };
+        command.current_dir(checkout.root.join(self.folder()));
+        Ok((runner, command))
+    }
+
     /// As a line of the list of what is missing.
     pub fn missing(self) -> Missing {
         let folder = self.folder();

@@ -31,6 +31,7 @@ mod php_ext;
 mod prerequisite;
 mod prose;
 mod python_cache;
+mod servers_on_database;
 mod tally;
 mod tidy;
 mod wheels;

@@ -9,7 +9,7 @@ use crate::lane::{LANE_VARIABLE, Lane};
 use crate::tally::Runner;
 use crate::{
     bench, counts, deny, docs, drop_in, full, fuzz, interleavings, live, on_database, php_ext,
-    prerequisite, python_cache, wheels,
+    prerequisite, python_cache, servers_on_database, wheels,
 };
 
 /// The same tests at their long sizes, the suites of functions as another user, the suites of
@@ -97,12 +97,14 @@ pub fn run(checkout: &Checkout, _: &Arguments) -> Result<ExitCode> {
             .env(live::BINARY_VARIABLE, checkout.binary()?);
         tests.args(["test", "--release", "--no-fail-fast", "-p", "tests"]);
         lane.run("long black-box tests", Runner::Cargo, &mut tests);
+        servers_on_database::step(checkout, &mut lane, &full::sdk_suites(), true)?;
         full::document(checkout, &mut lane, (LANE_VARIABLE, "night"))?;
         counts::step(checkout, &mut lane, true)?;
         counts::bytes_step(checkout, &mut lane, true)?;
         bench::steps(checkout, &mut lane, &benches, &[]);
     } else {
         lane.not_run("long black-box tests");
+        servers_on_database::not_run(&mut lane, &full::sdk_suites());
         lane.not_run("requests from the OpenAPI document");
         counts::step(checkout, &mut lane, false)?;
         counts::bytes_step(checkout, &mut lane, false)?;

@@ -32,10 +32,16 @@ function binaryPath() {
   return binary;
 }
 
-/** The environment without the settings that the binary would read from it. */
-function bareEnvironment() {
+/**
+ * The environment without the settings that the binary would read from it. Where the suite runs on
+ * a database, each directory has a schema of its own there.
+ */
+function environmentOf(directory) {
   const own = ([key]) => !key.startsWith('TIDEMARK_');
-  return Object.fromEntries(Object.entries(process.env).filter(own));
+  const bare = Object.fromEntries(Object.entries(process.env).filter(own));
+  const database = process.env.TIDEMARK_TEST_DATABASE;
+  if (database === undefined) return bare;
+  return { ...bare, TIDEMARK_DATABASE: `${database}&schema=${path.basename(directory)}` };
 }
 
 /** One running server. `bootstrap` is what the binary wrote on its first start. */
@@ -47,7 +53,7 @@ export class Server {
     const args = ['serve', '--data', path.join(directory, 'data'), '--listen', listen];
     this.process = spawn(binaryPath(), [...args, '--bootstrap-file', this.bootstrapPath], {
       stdio: ['ignore', 'pipe', 'pipe'],
-      env: { ...bareEnvironment(), ...env },
+      env: { ...environmentOf(directory), ...env },
     });
     const keep = (text) => (this.output = (this.output + text).slice(-10_000));
     this.process.stdout.on('data', keep);
@@ -86,10 +92,10 @@ export class Server {
     });
   }
 
-  /** Runs another command of the binary over this data directory; its JSON answer. */
+  /** Runs another command of the binary over this server's store; its JSON answer. */
   async cli(...words) {
     const args = [...words, '--data', path.join(this.directory, 'data'), '--json'];
-    const { stdout } = await run(binaryPath(), args, { env: bareEnvironment() });
+    const { stdout } = await run(binaryPath(), args, { env: environmentOf(this.directory) });
     return JSON.parse(stdout);
   }
 

@@ -44,9 +44,16 @@ def binary_path() -> str:
     return binary
 
 
-def bare_environment() -> dict[str, str]:
-    """The environment without the settings that the binary would read from it."""
-    return {key: value for key, value in os.environ.items() if not key.startswith("TIDEMARK_")}
+def environment_of(directory: Path) -> dict[str, str]:
+    """The environment without the settings that the binary would read from it.
+
+    Where the suite runs on a database, each directory has a schema of its own there.
+    """
+    bare = {key: value for key, value in os.environ.items() if not key.startswith("TIDEMARK_")}
+    database = os.environ.get("TIDEMARK_TEST_DATABASE")
+    if database is not None:
+        bare["TIDEMARK_DATABASE"] = f"{database}&schema={directory.name}"
+    return bare
 
 
 @dataclass(frozen=True)
@@ -78,7 +85,7 @@ class Server:
                 "--bootstrap-file",
                 str(self.bootstrap_path),
             ],
-            env=bare_environment(),
+            env=environment_of(directory),
             stdin=subprocess.DEVNULL,
             stdout=self.log,
             stderr=self.log,

@@ -1,5 +1,6 @@
 //! A thread that writes, and notes what each write came to.
 
+use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -43,6 +44,7 @@ impl Writer<'_> {
             let table = self.draws.below(2) as usize;
             let slot = self.draws.below(SLOTS as u64) as usize;
             self.act(table, slot)?;
+            self.fixture.tries.fetch_add(1, Ordering::Relaxed);
             let rest = Duration::from_micros(self.draws.below(REST_MAX_US));
             thread::park_timeout(rest);
         }
