@@ -14,7 +14,7 @@ use crate::live;
 use crate::tally::Runner;
 
 const DATABASE: &str = "servers";
-/// What whoever starts a server reads: `tests/src/lib.rs`, and the same of each SDK.
+/// What the helper that starts a server reads: `tests/src/lib.rs`, and that of each SDK.
 const URL_VARIABLE: &str = "TIDEMARK_TEST_DATABASE";
 const HISTORIES: &str = "histories on PostgreSQL";
 /// What runs of them by day: lists that must be exact.
