@@ -39,6 +39,16 @@ pub(crate) trait BulkRows: SingleRows + RowAmends + RowSearch + PeriodSearch {
         bounds: (usize, usize),
     ) -> Result<Vec<(String, RowId)>, StoreError>;
 
+    /// Rows of which a piece that begins after the mark holds a link to these rows, each behind the
+    /// row that its link leads to: at most so many in all.
+    fn holders_to_come_of(
+        &self,
+        table: &Table,
+        column: usize,
+        ids: &[&str],
+        wanted: (Mark, usize),
+    ) -> Result<Vec<(String, RowId)>, StoreError>;
+
     /// How many bytes values take as they are stored, with what stays as it is sealed.
     fn value_bytes(&self, table: &Table, values: &[Value], left: &Damaged) -> usize;
 }

@@ -5,11 +5,16 @@ use std::collections::{BTreeSet, HashMap};
 
 use model::{Column, ColumnNumber, RowId, Table, TableNumber, Value};
 
+/// What is known of each row that links lead to, by the column that holds them.
+type OfColumns<T> = HashMap<(TableNumber, ColumnNumber), HashMap<Box<str>, T>>;
+
 /// The holders that were looked for, by the row that their links lead to.
 #[derive(Default)]
-pub(super) struct ExpectedLinks(
-    HashMap<(TableNumber, ColumnNumber), HashMap<Box<str>, KnownHolders>>,
-);
+pub(super) struct ExpectedLinks {
+    now: OfColumns<KnownHolders>,
+    /// All rows of which a piece that is yet to begin held a link, or that were given one since.
+    to_come: OfColumns<BTreeSet<RowId>>,
+}
 
 /// Rows that held a link when they were looked for, or were given one since. Whether they hold it
 /// yet, the rows themselves say.
@@ -22,7 +27,7 @@ pub(super) struct KnownHolders {
 
 impl ExpectedLinks {
     pub(super) fn clear(&mut self) {
-        self.0.clear();
+        *self = ExpectedLinks::default();
     }
 
     /// Takes in what was found of these rows: at most `each_max` holders of each.
@@ -32,7 +37,7 @@ impl ExpectedLinks {
         ids: &[&str],
         (found, each_max): (Vec<(String, RowId)>, usize),
     ) {
-        let of_column = self.0.entry((table.number, column.number)).or_default();
+        let of_column = self.now.entry((table.number, column.number)).or_default();
         for id in ids {
             of_column.insert((*id).into(), KnownHolders::default());
         }
@@ -47,19 +52,40 @@ impl ExpectedLinks {
         }
     }
 
-    /// A row of now is written with these values.
-    pub(super) fn written(&mut self, table: &Table, id: &RowId, values: &[Value]) {
-        if self.0.is_empty() {
+    /// Takes in all that were found of these rows among what is to come.
+    pub(super) fn take_in_to_come(
+        &mut self,
+        (table, column): (&Table, &Column),
+        ids: &[&str],
+        found: Vec<(String, RowId)>,
+    ) {
+        let of_column = self.to_come.entry((table.number, column.number));
+        let of_column = of_column.or_default();
+        for id in ids {
+            of_column.insert((*id).into(), BTreeSet::new());
+        }
+        for (id, holder) in found {
+            of_column.entry(id.into()).or_default().insert(holder);
+        }
+    }
+
+    /// A row of now, or a version, is written with these values.
+    pub(super) fn written(&mut self, table: &Table, id: &str, values: &[Value]) {
+        let ExpectedLinks { now, to_come } = self;
+        if now.is_empty() && to_come.is_empty() {
             return;
         }
+        let Ok(id) = RowId::new(id) else { return };
         for (position, _) in table.relations() {
-            let column = table.columns[position].number;
-            let Some(of_column) = self.0.get_mut(&(table.number, column)) else {
-                continue;
-            };
+            let column = (table.number, table.columns[position].number);
             for target in targets(&values[position]) {
-                if let Some(holders) = of_column.get_mut(target) {
+                let of_target = now.get_mut(&column).and_then(|of| of.get_mut(target));
+                if let Some(holders) = of_target {
                     holders.ids.insert(id.clone());
+                }
+                let of_target = to_come.get_mut(&column).and_then(|of| of.get_mut(target));
+                if let Some(holders) = of_target {
+                    holders.insert(id.clone());
                 }
             }
         }
@@ -72,7 +98,17 @@ impl ExpectedLinks {
         column: &Column,
         id: &str,
     ) -> Option<&KnownHolders> {
-        self.0.get(&(table.number, column.number))?.get(id)
+        self.now.get(&(table.number, column.number))?.get(id)
+    }
+
+    /// Those to come, if they were looked for.
+    pub(super) fn to_come(
+        &self,
+        table: &Table,
+        column: &Column,
+        id: &str,
+    ) -> Option<&BTreeSet<RowId>> {
+        self.to_come.get(&(table.number, column.number))?.get(id)
     }
 }
 

@@ -125,6 +125,18 @@ impl HeldRow {
         Some(found)
     }
 
+    /// Whether of what is known now a piece that begins after the instant has such values; `None`
+    /// when none of those does that are held, and not all are.
+    pub(crate) fn will_be(&self, after: Timestamp, has: impl Fn(&[Value]) -> bool) -> Option<bool> {
+        let known = self.versions.iter().filter(|held| held.is_known());
+        let mut to_come = known.filter(|held| held.from() > after);
+        if to_come.any(|held| has(&held.version.value.values)) {
+            return Some(true);
+        }
+        let is_whole = self.held_from.is_none_or(|held_from| held_from <= after);
+        is_whole.then_some(false)
+    }
+
     /// What is known now and was not before the mark.
     pub(crate) fn written_at(&self, mark: Mark) -> impl Iterator<Item = &HeldVersion> {
         let known = self.versions.iter();

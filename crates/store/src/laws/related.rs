@@ -231,8 +231,9 @@ impl<D: RowStore> Run<'_, D> {
             let related = self.table_beside(table, relation.related.as_str())?;
             let partner = partner(&related, relation.partner)?;
             let each_max = few_of(relation) + 1;
+            let to_come = self.may_change_by_itself(&related).then_some(self.mark);
             let rows = self.rows();
-            rows.expect_links(&related, partner, ids, each_max)?;
+            rows.expect_links(&related, partner, ids, (each_max, to_come))?;
         }
         Ok(())
     }

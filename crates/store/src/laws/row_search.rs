@@ -84,7 +84,8 @@ pub(crate) trait RowSearch {
 /// Looks ahead for links.
 pub(crate) trait LinksAhead {
     /// [`LinkHolders::Now`] will be wanted of each of these rows, at most `each_max` holders of
-    /// one: a working set looks for all of them by one statement.
+    /// one, and, where a mark is given, [`LinkHolders::ToCome`] after it: a working set looks for
+    /// all of them by one statement each.
     ///
     /// # Errors
     /// What the database says.
@@ -93,7 +94,7 @@ pub(crate) trait LinksAhead {
         table: &Table,
         column: usize,
         ids: &[&str],
-        each_max: usize,
+        wanted: (usize, Option<Mark>),
     ) -> Result<(), StoreError>;
 }
 

@@ -172,7 +172,7 @@ impl<B: BulkRows> RowAmends for WorkingSet<B> {
         }
         let id = now.id.clone();
         let mut held = self.held();
-        held.expected.written(table, &id, &now.image.values);
+        held.expected.written(table, id.as_str(), &now.image.values);
         held.known(table)?
             .edit(id.as_str(), |row| row.now = Some(now))?;
         Ok(true)
@@ -239,6 +239,7 @@ impl<B: BulkRows> RowLedger for WorkingSet<B> {
         self.hold(table, id)?;
         let bytes = self.behind.value_bytes(table, version.values, version.left);
         let mut held = self.held();
+        held.expected.written(table, id, version.values);
         let of_table = held.known(table)?;
         let counts = of_table.counts.get_or_insert_default();
         counts.highest_version += 1;
@@ -295,7 +296,7 @@ impl<B: BulkRows> RowLedger for WorkingSet<B> {
             return Ok(false);
         }
         let mut held = self.held();
-        held.expected.written(table, &now.id, row.values);
+        held.expected.written(table, id, row.values);
         held.known(table)?.edit(id, |held| {
             held.seq = Some(now.seq);
             held.now = Some(now);

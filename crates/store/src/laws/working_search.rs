@@ -109,9 +109,14 @@ impl<B: BulkRows> RowSearch for WorkingSet<B> {
         id: &str,
         which: LinkHolders,
     ) -> Result<Vec<RowId>, StoreError> {
-        if let LinkHolders::Now { count_max } = which
-            && let Some(found) = self.expected_holders(table, column, id, count_max)
-        {
+        let expected = match which {
+            LinkHolders::Now { count_max } => self.expected_holders(table, column, id, count_max),
+            LinkHolders::ToCome { after, count_max } => {
+                self.expected_to_come(table, column, id, (after, count_max))
+            }
+            LinkHolders::Within { .. } => None,
+        };
+        if let Some(found) = expected {
             return Ok(found);
         }
         let found = self.behind()?.link_holders(table, column, id, which)?;
@@ -149,13 +154,16 @@ impl<B: BulkRows> LinksAhead for WorkingSet<B> {
         table: &Table,
         column: usize,
         ids: &[&str],
-        each_max: usize,
+        (each_max, to_come): (usize, Option<Mark>),
     ) -> Result<(), StoreError> {
         if ids.len() < 2 {
             return Ok(());
         }
         // No batch changes more.
         let all_max = BATCH_ROWS_MAX + 1;
+        if let Some(after) = to_come {
+            self.expect_to_come(table, column, ids, (after, all_max))?;
+        }
         let bounds = (each_max, all_max);
         let found = self.behind()?.link_holders_of(table, column, ids, bounds)?;
         if found.len() >= all_max {
@@ -173,6 +181,51 @@ impl<B: BulkRows> LinksAhead for WorkingSet<B> {
 }
 
 impl<B: BulkRows> WorkingSet<B> {
+    fn expect_to_come(
+        &self,
+        table: &Table,
+        column: usize,
+        ids: &[&str],
+        (after, all_max): (Mark, usize),
+    ) -> Result<(), StoreError> {
+        let wanted = (after, all_max);
+        let found = self
+            .behind()?
+            .holders_to_come_of(table, column, ids, wanted)?;
+        if found.len() >= all_max {
+            return Ok(());
+        }
+        let holders = found.iter().map(|(_, holder)| holder.as_str());
+        self.hold_all(table, holders.collect())?;
+        let of = (table, &table.columns[column]);
+        self.held().expected.take_in_to_come(of, ids, found);
+        Ok(())
+    }
+
+    /// Rows of which a piece that begins after the mark holds a link to the row `id`, where they
+    /// were looked for and what is held of each tells whether it does so yet.
+    fn expected_to_come(
+        &self,
+        table: &Table,
+        column: usize,
+        id: &str,
+        (after, count_max): (Mark, usize),
+    ) -> Option<Vec<RowId>> {
+        let held = self.held();
+        let of_table = held.find(table.number);
+        let expected = held.expected.to_come(table, &table.columns[column], id)?;
+        let mut found = Vec::new();
+        for holder in expected {
+            let row = of_table?.row(holder.as_str())?;
+            let holds = |values: &[Value]| targets(&values[column]).any(|target| target == id);
+            if row.will_be(after.timestamp(), holds)? {
+                found.push(holder.clone());
+            }
+        }
+        found.truncate(count_max);
+        Some(found)
+    }
+
     /// Rows of now that hold a link to the row `id`, where they were looked for and so many are
     /// known, or all.
     fn expected_holders(

@@ -6,13 +6,13 @@ use std::thread;
 
 use model::history::Range;
 use model::{
-    Catalogue, Column, ColumnKey, ColumnKind, ColumnNumber, IndexStatus, Mark, OnDelete, Relation,
-    RelationKind, RowId, Side, Table, TableId, TableNumber, Value,
+    Catalogue, Column, ColumnKey, ColumnKind, ColumnNumber, IndexStatus, Mark, OnDelete, Period,
+    Relation, RelationKind, RowId, Side, Table, TableId, TableNumber, Timestamp, Value,
 };
 use testing::{plain_column, plain_table};
 use testing_postgres::Cluster;
 
-use super::draws::{matching, table};
+use super::draws::{NEVER_DUE, matching, table};
 use super::postgres::writer;
 use crate::StoreError;
 use crate::batch::{
@@ -190,9 +190,9 @@ fn end_at(side: Side) -> Column {
     plain_column(0, key, ColumnKind::Relationship(relation))
 }
 
-#[test]
-fn rows_that_hold_links_to_one_that_goes_are_read_many_at_once() {
-    let mut place = Place::new("many_holders");
+/// A place with tables of parents and of children.
+fn related(name: &'static str) -> (Place, Arc<Table>, Arc<Table>) {
+    let mut place = Place::new(name);
     for (number, name) in [(2, "parents"), (3, "children")] {
         let text = plain_column(1, "x", ColumnKind::Text);
         let table = Table {
@@ -217,6 +217,12 @@ fn rows_that_hold_links_to_one_that_goes_are_read_many_at_once() {
     let related = place.done(&[place.batch(Op::Catalogue(relate))]);
     assert!(related[0].is_ok(), "{related:?}");
     let (parents, children) = (numbered(&place, 2), numbered(&place, 3));
+    (place, parents, children)
+}
+
+#[test]
+fn rows_that_hold_links_to_one_that_goes_are_read_many_at_once() {
+    let (mut place, parents, children) = related("many_holders");
     let parent = vec![Value::Text("x9".into()), Value::Null];
     place.done(&[place.insert(&parents, "p", parent)]);
     let held = (0..130).map(|n| {
@@ -258,6 +264,43 @@ fn rows_that_hold_links_to_one_that_goes_are_read_many_at_once() {
     let trips = place.writer.round_trips() - before;
     assert!(trips < 30, "{trips} round trips for 80 parents");
     assert_eq!(place.sql(linked), "0");
+}
+
+/// A child that is to come has one of 80 parents.
+#[test]
+fn rows_that_will_hold_links_to_those_that_go_are_looked_for_at_once() {
+    let (mut place, parents, children) = related("holders_to_come");
+    let many = (0..80).map(|n| {
+        let parent = vec![Value::Text("z9".into()), Value::Null];
+        place.insert(&parents, &format!("q{n}"), parent)
+    });
+    let many: Vec<WriteBatch> = many.collect();
+    place.done(&many);
+    let act = RowAct::Insert {
+        values: vec![Value::Text("x".into()), Value::Text("q7".into())],
+        permissions: vec![],
+        stamps: Stamps::default(),
+        guard: Guard::Open,
+    };
+    let to_come = Period::new(Timestamp(NEVER_DUE), None).unwrap();
+    let id = RowId::new("f").unwrap();
+    let to_come = RowOp::over(Arc::clone(&children), id, to_come.into(), act);
+    let outcomes = place.done(&[place.batch(Op::Row(to_come))]);
+    assert!(outcomes[0].is_ok(), "{outcomes:?}");
+    let planned = "SELECT string_agg(coalesce(c2, 'none'), ' ') FROM t3_v \
+                   WHERE id = 'f' AND st = 9223372036854775807 AND twin = 0";
+    assert_eq!(place.sql(planned), "q7");
+    let gone = Op::Matching(Box::new(matching(&parents, "z9")));
+    let before = place.writer.round_trips();
+    let outcomes = place.done(&[place.batch(gone)]);
+    assert!(outcomes[0].is_ok(), "{outcomes:?}");
+    let trips = place.writer.round_trips() - before;
+    assert!(
+        trips < 40,
+        "{trips} round trips for 80 parents, with a child to come"
+    );
+    assert_eq!(place.sql(planned), "none");
+    assert_eq!(place.sql("SELECT count(*) FROM t2"), "0");
 }
 
 #[test]

@@ -86,6 +86,23 @@ impl BulkRows for SqliteRows<'_> {
         Ok(found)
     }
 
+    fn holders_to_come_of(
+        &self,
+        table: &Table,
+        column: usize,
+        ids: &[&str],
+        (after, all_max): (Mark, usize),
+    ) -> Result<Vec<(String, RowId)>, StoreError> {
+        let mut found = Vec::new();
+        for id in ids {
+            let count_max = all_max - found.len();
+            let to_come = LinkHolders::ToCome { after, count_max };
+            let holders = self.link_holders(table, column, id, to_come)?.into_iter();
+            found.extend(holders.map(|holder| ((*id).to_owned(), holder)));
+        }
+        Ok(found)
+    }
+
     fn value_bytes(&self, _: &Table, values: &[Value], _: &Damaged) -> usize {
         let bytes = values.iter().map(|value| match value {
             Value::Null => 0,

@@ -1,12 +1,12 @@
 //! What a working set asks of PostgreSQL for many rows at once.
 
-use model::{RowId, Table, Value};
+use model::{Mark, RowId, Table, Value};
 use query::names;
 use tokio_postgres::Row;
 
 use super::bulk_send::calls_of;
 use super::row_search::holds_link;
-use super::rows::{PostgresRows, row_id};
+use super::rows::{END, PostgresRows, row_id};
 use super::session::SqlCall;
 use super::user_values::bytes_of_values;
 use crate::StoreError;
@@ -64,12 +64,40 @@ impl BulkRows for PostgresRows<'_> {
             Box::new(count(each_max)),
             Box::new(count(all_max)),
         ];
-        let found = self.session.call(SqlCall::new(sql, all))?;
-        let holder = |row: &Row| Ok((row.try_get(0)?, row_id(row.try_get(1)?)?));
-        found.iter().map(holder).collect()
+        self.holders(SqlCall::new(sql, all))
+    }
+
+    fn holders_to_come_of(
+        &self,
+        table: &Table,
+        column: usize,
+        ids: &[&str],
+        (after, all_max): (Mark, usize),
+    ) -> Result<Vec<(String, RowId)>, StoreError> {
+        let sql = format!(
+            "SELECT DISTINCT w.id, t.id FROM {schedule} s JOIN {versions} t ON t.id = s.id \
+             AND t.st = {END} AND t.twin = 0 AND t.vf > $2 \
+             JOIN unnest($1::text[]) AS w(id) ON {} LIMIT $3",
+            holds_link(table, column, "w.id"),
+            schedule = names::schedule(table.number),
+            versions = names::versions(table.number),
+        );
+        let ids: Vec<String> = ids.iter().map(|id| (*id).to_owned()).collect();
+        let all_max = i64::try_from(all_max).unwrap_or(i64::MAX);
+        let all: Vec<SqlParameter> = vec![Box::new(ids), Box::new(after.0), Box::new(all_max)];
+        self.holders(SqlCall::new(sql, all))
     }
 
     fn value_bytes(&self, table: &Table, values: &[Value], left: &Damaged) -> usize {
         bytes_of_values(table, values, left)
+    }
+}
+
+impl PostgresRows<'_> {
+    /// Rows that hold links, each behind the one that its link leads to.
+    fn holders(&self, call: SqlCall) -> Result<Vec<(String, RowId)>, StoreError> {
+        let found = self.session.call(call)?;
+        let holder = |row: &Row| Ok((row.try_get(0)?, row_id(row.try_get(1)?)?));
+        found.iter().map(holder).collect()
     }
 }

@@ -26,7 +26,7 @@ impl LinksAhead for SqliteRows<'_> {
         _table: &Table,
         _column: usize,
         _ids: &[&str],
-        _each_max: usize,
+        _wanted: (usize, Option<Mark>),
     ) -> Result<(), StoreError> {
         Ok(())
     }
