@@ -17,10 +17,12 @@ mod beginning;
 mod condition;
 mod hint;
 mod keyset;
+mod narrowed;
 mod source;
 mod writer;
 
 use hint::Purpose;
+pub use narrowed::{narrowed, narrowing};
 use source::SelectSource;
 use writer::{Clause, SqlWriter};
 

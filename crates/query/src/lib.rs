@@ -15,6 +15,7 @@ pub mod index_choice;
 pub mod instant;
 pub mod json;
 mod key_parts;
+pub mod lexemes;
 pub mod names;
 pub mod normal;
 pub mod parse;

@@ -23,8 +23,8 @@ pub struct Search {
 
 /// The words of `text`, in small letters.
 pub fn words(text: &str) -> impl Iterator<Item = String> {
-    let is_between = |c: char| !c.is_alphanumeric() && !is_mark(c);
-    let runs = text.split(is_between).filter(|run| !run.is_empty());
+    let runs = text.split(|c: char| !is_of_word(c));
+    let runs = runs.filter(|run| !run.is_empty());
     runs.map(str::to_lowercase)
 }
 
@@ -47,6 +47,11 @@ pub fn rule() -> String {
     format!("1, Unicode {major}.{minor}.{update}")
 }
 
+/// Whether a character belongs to a word.
+pub(crate) fn is_of_word(c: char) -> bool {
+    c.is_alphanumeric() || is_mark(c)
+}
+
 /// Accents that stand after their letter as characters of their own (Unicode block "Combining
 /// Diacritical Marks").
 fn is_mark(c: char) -> bool {
@@ -67,6 +72,16 @@ impl Search {
         })
     }
 
+    /// What is searched for, in small letters.
+    pub(crate) fn words(&self) -> &[String] {
+        &self.words
+    }
+
+    /// Whether the words must follow each other.
+    pub(crate) fn is_phrase(&self) -> bool {
+        self.is_phrase
+    }
+
     /// Whether nothing can be found, because there is no word.
     pub fn is_empty(&self) -> bool {
         self.words.is_empty()
@@ -75,7 +90,7 @@ impl Search {
     /// The word whose beginning will do: the last one outside quotation marks, unless it is a
     /// single letter or digit. All words that begin with one letter are gathered in one step of the
     /// index, of 25 to 360 ms at 200,000 rows of 20 words; with two letters it is up to three.
-    fn beginning(&self) -> Option<&str> {
+    pub(crate) fn beginning(&self) -> Option<&str> {
         let last = self.words.last().filter(|_| !self.is_phrase)?;
         let mut characters = last.chars();
         let first = characters.next()?;

@@ -7,7 +7,7 @@ use std::fmt::Write;
 
 use query::Dialect;
 use query::ast::Method;
-use query::emit::Statement;
+use query::emit::{self, Statement};
 use testing::golden::{GoldenCase, PreparedCase, products, read_all};
 
 #[test]
@@ -119,6 +119,10 @@ fn outcome(case: &GoldenCase) -> Vec<String> {
             lines.push(format!("{what} sqlite values:{}", values(&sqlite)));
             lines.push(format!("{what} postgres values:{}", values(&postgres)));
         }
+    }
+    if let Some(statement) = emit::narrowing(&query).filter(|_| asked.is_list()) {
+        lines.push(format!("words postgres: {}", statement.sql));
+        lines.push(format!("words postgres values:{}", values(&statement)));
     }
     lines
 }

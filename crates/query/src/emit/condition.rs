@@ -179,6 +179,12 @@ impl ConditionField<'_> {
             return self.write_compared(out, " = ", value);
         }
         self.source.write_comparable(out, self.field);
+        // Of these there may be thousands, from an index of words.
+        if out.dialect == Dialect::Postgres && self.field == Field::Sequence {
+            out.push(" = ANY (");
+            out.bind(Value::List(values.to_vec()));
+            return out.push(")");
+        }
         out.push(" IN ");
         out.bind_list(values.iter().cloned());
     }

@@ -23,6 +23,9 @@ use crate::stored::schema::{any_longer, next_number, versions_at_most};
 use crate::stored::transactions;
 use crate::stored_catalogue::rows;
 
+/// An index of words over at most so many versions is built by the batch that adds it: the words of
+/// a row take as long as fifty values in other indexes.
+const WORDS_AT_ONCE_MAX: i64 = 1_000;
 /// What the status of a unique index says that cannot be.
 const NOT_UNIQUE: &str = "Rows have equal values in the columns of this unique index. Make them \
                           differ, delete the index, and create it again.";
@@ -210,7 +213,13 @@ impl<D: BatchStore> Run<'_, D> {
             ..definition.clone()
         };
         let is_of_words = index.kind == IndexKind::Fulltext;
-        if is_of_words || self.versions_at_most(table.number)? <= INDEXED_AT_ONCE_MAX {
+        let at_once_max = if is_of_words {
+            WORDS_AT_ONCE_MAX
+        } else {
+            INDEXED_AT_ONCE_MAX
+        };
+        let begins = is_of_words && D::BEGINS_WORDS;
+        if begins || self.versions_at_most(table.number)? <= at_once_max {
             index.status = self.build(&table, &index, IndexPace::AtOnce)?;
         }
         self.write(&rows::index(&table, &index, self.mark))?;

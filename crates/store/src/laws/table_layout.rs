@@ -11,6 +11,10 @@ pub(crate) trait TableLayout {
     /// In which it takes statements.
     const DIALECT: Dialect;
 
+    /// Whether an index of words over any number of rows is begun by the batch that adds it, which
+    /// takes in the first of them.
+    const BEGINS_WORDS: bool;
+
     /// Changes the tables of rows.
     ///
     /// # Errors

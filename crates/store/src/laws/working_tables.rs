@@ -12,6 +12,7 @@ use crate::StoreError;
 
 impl<B: BulkRows + TableLayout> TableLayout for WorkingSet<B> {
     const DIALECT: Dialect = B::DIALECT;
+    const BEGINS_WORDS: bool = B::BEGINS_WORDS;
 
     fn reshape(&self, change: TablesChange<'_>) -> Result<(), StoreError> {
         self.directly()?.reshape(change)

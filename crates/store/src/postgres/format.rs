@@ -7,7 +7,7 @@
 
 /// What leads from each format to the next; the first one starts from an empty schema. Steps are
 /// never edited once released: schemas out there were made by them.
-pub(super) const STEPS: &[&str] = &[STORE_TABLES, STANDING, LAST_GROUP];
+pub(super) const STEPS: &[&str] = &[STORE_TABLES, STANDING, LAST_GROUP, WORDS];
 
 /// Where the store was when it was opened last: the cluster, whose standbys have the same, and the
 /// timeline, which rises with each promotion. Empty before the first time.
@@ -21,6 +21,9 @@ const LAST_GROUP: &str = r#"
 ALTER TABLE meta ADD groups bigint NOT NULL DEFAULT 0,
   ADD last_group text COLLATE "C" NOT NULL DEFAULT ''
 "#;
+
+/// Searches go by indexes of words, which are made when a store is opened whose `words` name none.
+const WORDS: &str = "UPDATE meta SET words = ''";
 
 /// The format this binary writes.
 pub(super) const FORMAT: i64 = STEPS.len() as i64;

@@ -27,6 +27,7 @@ mod statement_tests;
 mod stored_health;
 mod stored_parameters;
 mod tls;
+mod words;
 pub(crate) mod write;
 
 pub use address::{DatabaseUrl, UrlFault};

@@ -18,6 +18,7 @@ use super::leaving::StoreLeaving;
 use super::loading::load;
 use super::look;
 use super::primary::{self, ServerTimeline};
+use super::words;
 use super::write::session::COMMIT_MAX;
 use crate::error::corrupt;
 use crate::{Loaded, StoreError, StorePlace};
@@ -356,6 +357,9 @@ async fn take(
             let arrives = format!("UPDATE meta SET moving = {}", checks::ARRIVES);
             client.batch_execute(&arrives).await?;
         }
+    }
+    if let OpenedFor::Serve | OpenedFor::GoOn | OpenedFor::Copy(_) = purpose {
+        words::renew(client).await?;
     }
     let lineage = lineage(client).await?;
     Ok((connection, lineage))

@@ -9,9 +9,9 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use model::{Column, Storage, Table};
-use query::emit::Statement;
+use query::emit::{self, Statement};
 use query::index_choice::is_planned_each_time;
-use query::{Dialect, Query, names};
+use query::{Dialect, lexemes, names};
 use testing::golden::{GoldenCase, PreparedCase, hold_beginnings, products, read_all};
 use testing_postgres::Cluster;
 use tokio_postgres::Client;
@@ -20,6 +20,7 @@ use super::address::DatabaseUrl;
 use super::cells;
 use super::connection::{connect, rows};
 use super::format::STEPS;
+use super::read::narrowed::narrows;
 use super::row_tables::{create_indexes, create_tables};
 
 const PLANS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/plans_postgres");
@@ -106,6 +107,7 @@ async fn make(client: &Client) {
         let path = format!("CREATE SCHEMA {schema}; SET search_path = {schema}");
         client.batch_execute(&path).await.unwrap();
         client.batch_execute(&STEPS.join(";")).await.unwrap();
+        client.batch_execute(lexemes::function()).await.unwrap();
         let tables = create_tables(table.number, &table.columns);
         client.batch_execute(&tables).await.unwrap();
         client.batch_execute(&fill(&table)).await.unwrap();
@@ -114,9 +116,9 @@ async fn make(client: &Client) {
 }
 
 /// The plan of a statement, as reads have it planned: for its values, or once for any.
-async fn plan(client: &Client, statement: &Statement, query: &Query) -> Vec<String> {
+async fn plan(client: &Client, statement: &Statement, each_time: bool) -> Vec<String> {
     let parameters = &statement.parameters;
-    let lines: Vec<String> = if is_planned_each_time(query) {
+    let lines: Vec<String> = if each_time {
         let explain = format!("EXPLAIN (COSTS OFF) {}", statement.sql);
         let typed = parameters
             .iter()
@@ -179,8 +181,16 @@ async fn plans(client: &Client) -> Vec<(String, Vec<PlannedStatement>)> {
                 continue;
             };
             for (what, statement) in asked.statements(&query, Dialect::Postgres) {
-                let steps = plan(client, &statement, &query).await;
+                let steps = plan(client, &statement, is_planned_each_time(&query)).await;
                 blocks.push((format!("{}: {what}", case.name), steps));
+            }
+            let of_words = emit::narrowing(&query).filter(|_| asked.is_list());
+            if let Some(statement) = of_words {
+                let begins = format!("BEGIN; {}", narrows());
+                client.batch_execute(&begins).await.unwrap();
+                let steps = plan(client, &statement, true).await;
+                client.batch_execute("ROLLBACK").await.unwrap();
+                blocks.push((format!("{}: words", case.name), steps));
             }
         }
         let name = file.path.file_stem().unwrap().to_str().unwrap();

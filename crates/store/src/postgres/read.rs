@@ -42,6 +42,7 @@ mod functions_of;
 mod kept_statements;
 mod lending;
 mod list;
+pub(super) mod narrowed;
 mod page;
 mod point;
 pub(super) mod preview;

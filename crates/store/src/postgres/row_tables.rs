@@ -111,11 +111,11 @@ impl UserIndex {
     }
 }
 
-/// Over the rows of now, and over the versions that have no twin there. One of words has no table
-/// of its own here: the rows that are read are looked through.
+/// Over the rows of now, and over the versions that have no twin there. One of words is over the
+/// rows of now alone: older versions are looked through.
 pub(super) fn user_indexes(table: &Table, index: &Index) -> Vec<UserIndex> {
     if index.kind == IndexKind::Fulltext {
-        return Vec::new();
+        return words_index(table, index).into_iter().collect();
     }
     let parts = key_texts(table, index).join(", ");
     let number = table.number;
@@ -136,6 +136,30 @@ pub(super) fn user_indexes(table: &Table, index: &Index) -> Vec<UserIndex> {
             over: format!("{versions} ({parts}, sf, vf) WHERE twin = 0"),
         },
     ]
+}
+
+/// What new rows bring is gathered before it is sorted in, up to so many KiB, by the commit that
+/// goes beyond. Each search reads through what is gathered.
+const GATHERED_KIB_MAX: usize = 1 << 10;
+
+/// One of several columns, or of the elements of a list, is never of use to a query.
+fn words_index(table: &Table, index: &Index) -> Option<UserIndex> {
+    let [part] = index.columns.as_slice() else {
+        return None;
+    };
+    if field::is_array(table, part.field) {
+        return None;
+    }
+    Some(UserIndex {
+        name: names::fulltext(table.number, index.number),
+        unique: "",
+        over: format!(
+            "{} USING gin ({}({})) WITH (gin_pending_list_limit = {GATHERED_KIB_MAX})",
+            names::now(table.number),
+            names::INDEXED_WORDS,
+            names::field(table, part.field)
+        ),
+    })
 }
 
 /// What finds the rows of now that hold a link, where no index that users see does.
@@ -169,6 +193,7 @@ pub(super) fn drop_index(table: TableNumber, number: u32) -> String {
     [
         names::index(table, number),
         names::versions_index(table, number),
+        names::fulltext(table, number),
     ]
     .map(|name| format!("DROP INDEX IF EXISTS {name};"))
     .concat()

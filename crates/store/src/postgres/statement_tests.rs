@@ -1,7 +1,7 @@
 //! The statements of the emitter's golden cases, prepared and run by a server.
 
-use query::Dialect;
 use query::emit::{self, Statement};
+use query::{Dialect, lexemes};
 use testing::golden::{PreparedCase, products, read_all};
 use testing_postgres::Cluster;
 use tokio_postgres::Client;
@@ -47,6 +47,7 @@ fn statements_of_golden_cases_run() {
             .await
             .unwrap();
         client.batch_execute(&STEPS.join(";")).await.unwrap();
+        client.batch_execute(lexemes::function()).await.unwrap();
         let mut count = 0;
         for case in read_all().iter().flat_map(|file| &file.cases) {
             let asked = PreparedCase::new(case, products());
@@ -64,6 +65,7 @@ fn statements_of_golden_cases_run() {
             ));
             statements.push(("walk", emit::walk(&query, Dialect::Postgres)));
             statements.push(("contents", emit::contents(table, &[1, 2])));
+            statements.extend(emit::narrowing(&query).map(|statement| ("words", statement)));
             for (what, statement) in statements {
                 let ran = run(&client, &statement).await;
                 let ran = ran.map_err(|error| error.as_db_error().map(ToString::to_string));

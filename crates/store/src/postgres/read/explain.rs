@@ -6,10 +6,13 @@ use std::error::Error;
 use query::emit::{self, Statement};
 use query::{Dialect, Query};
 use serde_json::Value;
+use tokio_postgres::Client;
 use tokio_postgres::types::{FromSql, Type};
 
 use super::kept_statements::ReadyStatement;
 use super::lending::LentConnection;
+use super::narrowed::narrows;
+use super::read_halt::Step;
 use super::{DatabaseRead, ReadFuture, ReadPace, SharedReads};
 use crate::error::corrupt;
 use crate::plan_words::{STEPS_MAX, translated, words};
@@ -36,26 +39,48 @@ impl DatabaseRead for PlanOf {
     ) -> ReadFuture<'a, Vec<String>> {
         Box::pin(async move {
             let query = &self.0;
-            let Statement { sql, parameters } = emit::rows(query, None, Dialect::Postgres);
-            if sql.len() > EXPLAINED_BYTES_MAX {
-                return Ok(Vec::new());
-            }
-            let explain = Statement {
-                sql: format!("EXPLAIN (FORMAT JSON, COSTS OFF) {sql}"),
-                parameters,
-            };
-            lent.begin();
-            let found = ReadyStatement::once(&explain).row(lent.client()).await?;
-            lent.end();
-            let found = found.ok_or_else(|| corrupt("a plan has no row"))?;
-            let PlanText(plan) = found.try_get(0)?;
-            let plan: Value =
-                serde_json::from_str(&plan).map_err(|error| corrupt(error.to_string()))?;
+            let narrowing = emit::narrowing(query);
+            // As if the words led to one row.
+            let among = narrowing.is_some().then(|| emit::narrowed(query, vec![1]));
+            let among = among.flatten();
+            let query = among.as_ref().unwrap_or(query);
+            let list = emit::rows(query, None, Dialect::Postgres);
             let mut steps = Vec::new();
-            take_steps(&plan[0]["Plan"], &words(&query.table), &mut steps);
+            lent.begin();
+            let client = &*lent.client();
+            let mut plans = Vec::new();
+            if let Some(statement) = narrowing {
+                client
+                    .batch_execute(&format!("BEGIN; {}", narrows()))
+                    .await?;
+                plans.push(plan(client, statement).await?);
+                client.batch_execute("ROLLBACK").await?;
+            }
+            plans.push(plan(client, list).await?);
+            lent.end();
+            for plan in plans {
+                take_steps(&plan[0]["Plan"], &words(&query.table), &mut steps);
+            }
             Ok(steps)
         })
     }
+}
+
+/// The plan of a statement; nothing of one that is too long.
+async fn plan(client: &Client, statement: Statement) -> Step<Value> {
+    let Statement { sql, parameters } = statement;
+    if sql.len() > EXPLAINED_BYTES_MAX {
+        return Ok(Value::Null);
+    }
+    let explain = Statement {
+        sql: format!("EXPLAIN (FORMAT JSON, COSTS OFF) {sql}"),
+        parameters,
+    };
+    let found = ReadyStatement::once(&explain).row(client).await?;
+    let found = found.ok_or_else(|| corrupt("a plan has no row"))?;
+    let PlanText(plan) = found.try_get(0)?;
+    let plan = serde_json::from_str(&plan).map_err(|error| corrupt(error.to_string()))?;
+    Ok(plan)
 }
 
 /// A text of the type `json`.
@@ -73,7 +98,7 @@ impl<'a> FromSql<'a> for PlanText {
 
 /// Appends a node and those below it, each before its own.
 fn take_steps(node: &Value, words: &HashMap<String, String>, steps: &mut Vec<String>) {
-    if steps.len() >= STEPS_MAX {
+    if steps.len() >= STEPS_MAX || node.is_null() {
         return;
     }
     let text = |member: &str| node[member].as_str();

@@ -11,6 +11,7 @@ use tokio_postgres::Client;
 
 use super::found_row::RowShape;
 use super::kept_statements::ReadyStatement;
+use super::narrowed::narrowed;
 use super::page::{FoundPage, cursor_values};
 use super::point::STAMP_COLUMNS;
 use super::read_halt::{ReadHalt, Step};
@@ -51,11 +52,12 @@ impl PreviewReads<'_> {
     }
 
     async fn listed(&self, listing: Listing<'_>) -> Step<Listed> {
-        let query = listing.query;
+        let among = narrowed(self.client, listing.query).await?;
+        let query = among.as_ref().unwrap_or(listing.query);
         let left = undecided(&query.filter, Dialect::Postgres);
         let mut page = FoundPage::default();
         if listing.rows {
-            page = self.page(listing, left.clone()).await?;
+            page = self.page(listing, query, left.clone()).await?;
         }
         let total = match (listing.total, left) {
             (None, _) => 0,
@@ -65,8 +67,12 @@ impl PreviewReads<'_> {
         page.listed(listing, total)
     }
 
-    async fn page(&self, listing: Listing<'_>, left: Option<Undecided>) -> Step<FoundPage> {
-        let query = listing.query;
+    async fn page(
+        &self,
+        listing: Listing<'_>,
+        query: &Query,
+        left: Option<Undecided>,
+    ) -> Step<FoundPage> {
         let cursor = cursor_values(self.client, query).await?;
         let statement = emit::rows(query, cursor.as_deref(), Dialect::Postgres);
         let shape = RowShape {

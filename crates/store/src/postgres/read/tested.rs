@@ -9,6 +9,7 @@ use query::{Dialect, Query, RowTest, Undecided, Unmatched};
 use tokio_postgres::{IsolationLevel, Row, Transaction};
 
 use super::lending::LentConnection;
+use super::narrowed::narrowed;
 use super::page::{self, FoundPage, cursor_values, place_of, settled};
 use super::read_halt::{ReadHalt, Step};
 use super::snapshot::{self, STAMP, Stamp};
@@ -60,6 +61,8 @@ pub(super) async fn list(
     let settled = settled(listing.query, stamp);
     let query = settled.as_ref().unwrap_or(listing.query);
     history_line::check_query(query, stamp.mark)?;
+    let among = narrowed(transaction.client(), query).await?;
+    let query = among.as_ref().unwrap_or(query);
     let rows = |first| TestedRows {
         transaction: &transaction,
         table: &query.table,

@@ -14,6 +14,7 @@ use crate::laws::row_search::{
 };
 use crate::laws::search_time::SEARCH_MAX;
 use crate::postgres::cells::{self, SqlParameter};
+use crate::postgres::read::narrowed::narrows;
 use crate::postgres::row_tables::index_tests;
 use crate::stored::overlaps::BELIEVED_END;
 
@@ -267,6 +268,8 @@ impl PostgresRows<'_> {
         walks: bool,
         until: Instant,
     ) -> Result<Vec<(i64, RowId)>, StoreError> {
+        let among = self.narrowed(query)?;
+        let query = among.as_ref().unwrap_or(query);
         let statement = if walks {
             emit::walk(query, Dialect::Postgres)
         } else {
@@ -289,6 +292,25 @@ impl PostgresRows<'_> {
             found.reverse();
         }
         Ok(found)
+    }
+
+    /// The query among the rows that the indexes of words give, where that is of help.
+    fn narrowed(&self, query: &Query) -> Result<Option<Query>, StoreError> {
+        let Some(statement) = emit::narrowing(query) else {
+            return Ok(None);
+        };
+        let all: Vec<SqlParameter> = statement.parameters.iter().map(cells::parameter).collect();
+        self.session.simple(&narrows())?;
+        let found = self.session.once(&statement.sql, &all);
+        self.session.take_back("words")?;
+        match found {
+            Ok(rows) => {
+                let rows = rows.iter().map(|row| row.try_get(0));
+                Ok(emit::narrowed(query, rows.collect::<Result<_, _>>()?))
+            }
+            Err(StoreError::Interrupted) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// Those that match of the rows of a search that the database does not decide alone: it gives

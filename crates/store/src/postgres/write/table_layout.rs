@@ -15,6 +15,7 @@ use crate::stored::keys_over_time;
 
 impl TableLayout for PostgresRows<'_> {
     const DIALECT: Dialect = Dialect::Postgres;
+    const BEGINS_WORDS: bool = false;
 
     fn reshape(&self, change: TablesChange<'_>) -> Result<(), StoreError> {
         let (of, statements) = match change {

@@ -22,6 +22,7 @@ const BUILD_CACHE_KIB: i64 = -2 * 1_024;
 
 impl TableLayout for SqliteRows<'_> {
     const DIALECT: Dialect = Dialect::Sqlite;
+    const BEGINS_WORDS: bool = true;
 
     fn reshape(&self, change: TablesChange<'_>) -> Result<(), StoreError> {
         let statements = match change {
