@@ -8,10 +8,9 @@ mod relayed_store;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use db::{COUNT, Db, TITLE, delete_table, note, notes_called};
+use db::{Db, TITLE, adding, delete_table, note, notes_called};
 use futures_executor::block_on;
-use model::operator::{Arithmetic, Beyond, Calculation};
-use model::{Edit, Field, Mark, Operator, Patch, Value};
+use model::{Field, Mark, Value};
 use query::{Filter, Query, Test};
 use relayed_store::{Relayed, answer, opens_transaction};
 use store::{
@@ -107,7 +106,7 @@ impl Site {
         self.db.op(
             id,
             RowAct::Update {
-                patch: adding_one(),
+                patch: adding(1),
                 permissions: None,
                 stamps: Stamps::default(),
                 guard: Guard::Open,
@@ -205,18 +204,6 @@ impl Site {
     }
 }
 
-fn adding_one() -> Patch {
-    let operator = Operator::Arithmetic(Arithmetic {
-        calculation: Calculation::Add,
-        operand: Value::Int(1),
-        bound: None,
-        beyond: Beyond::Saturate,
-    });
-    let mut patch = Patch::default();
-    patch.put(COUNT, Edit::Operate(operator));
-    patch
-}
-
 /// Single rows: one comes or goes, both counters are raised, and one batch is refused.
 fn rows(site: &Site) -> Attempt {
     let (db, mut after) = (&site.db, site.held.clone());
@@ -252,7 +239,7 @@ fn searched(site: &Site) -> Attempt {
         bytes_max: None,
         tells_end: false,
         act: MatchingAct::Update {
-            patch: adding_one(),
+            patch: adding(1),
             permissions: None,
             stamps: Stamps::default(),
             range: None,

@@ -8,8 +8,7 @@ use std::path::PathBuf;
 
 use futures_executor::block_on;
 use model::history::{Range, Until};
-use model::operator::{Arithmetic, Beyond, Calculation};
-use model::{ColumnKind, Edit, Mark, Operator, Patch, ProjectId, Retention, Timestamp, Value};
+use model::{ColumnKind, Mark, Patch, ProjectId, Retention, Timestamp, Value};
 use rusqlite::Connection;
 use rusqlite::types::ValueRef;
 use store::{
@@ -17,8 +16,8 @@ use store::{
     SchemaChange, SpaceLimit, Stamps, WriteBatch,
 };
 use suite::db::{
-    CODE, COUNT, Db, Directory, PROJECT, TAGS, TITLE, column, create_database, create_project,
-    delete_table, note, notes, notes_called, row_id,
+    CODE, COUNT, Db, Directory, PROJECT, TAGS, TITLE, adding, column, create_database,
+    create_project, delete_table, note, notes, notes_called, row_id,
 };
 use testing::OwnTurn;
 
@@ -125,23 +124,11 @@ fn timed(db: &Db, id: &str, range: Range, act: RowAct) -> Op {
     Op::Row(RowOp::over(db.table(), row_id(id), range, act))
 }
 
-fn adding() -> Patch {
-    let operator = Operator::Arithmetic(Arithmetic {
-        calculation: Calculation::Add,
-        operand: Value::Int(1),
-        bound: None,
-        beyond: Beyond::Saturate,
-    });
-    let mut patch = Patch::default();
-    patch.put(COUNT, Edit::Operate(operator));
-    patch
-}
-
 fn matching(db: &Db, dice: &mut Dice) -> Op {
     let act = match dice.below(4) {
         0 => MatchingAct::Delete { range: None },
         1 => MatchingAct::Update {
-            patch: adding(),
+            patch: adding(1),
             permissions: None,
             stamps: Stamps::default(),
             range: None,
@@ -180,7 +167,7 @@ fn rows_op(db: &Db, dice: &mut Dice) -> Op {
         8 => db.op(
             &id,
             RowAct::Put {
-                patch: adding(),
+                patch: adding(1),
                 insert: Ok(values),
                 permissions,
                 insert_permissions: Vec::new(),

@@ -8,10 +8,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use futures_executor::block_on;
+use model::operator::{Arithmetic, Beyond, Calculation};
 use model::{
     Catalogue, Column, ColumnKind, Coordinates, Database, DatabaseId, DatabaseKind, Direction,
-    Field, Grantee, Index, IndexColumn, IndexKey, IndexKind, Mark, Permission, ProjectId, Row,
-    RowId, Selection, Table, TableId, TableNumber, Timestamp, Value,
+    Edit, Field, Grantee, Index, IndexColumn, IndexKey, IndexKind, Mark, Operator, Patch,
+    Permission, ProjectId, Row, RowId, Selection, Table, TableId, TableNumber, Timestamp, Value,
 };
 use query::{Filter, Query, Visibility};
 use store::{
@@ -538,4 +539,17 @@ pub fn index(number: u32, key: &str, kind: IndexKind, parts: &[(usize, Direction
         created: Timestamp(0),
         updated: Timestamp(0),
     }
+}
+
+/// A patch that adds so much to the count.
+pub fn adding(operand: i64) -> Patch {
+    let operator = Operator::Arithmetic(Arithmetic {
+        calculation: Calculation::Add,
+        operand: Value::Int(operand),
+        bound: None,
+        beyond: Beyond::Saturate,
+    });
+    let mut patch = Patch::default();
+    patch.put(COUNT, Edit::Operate(operator));
+    patch
 }

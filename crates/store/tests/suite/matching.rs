@@ -1,7 +1,6 @@
 //! Operations on all rows that match, on rows that may have moved, and operators.
 
 use futures_executor::block_on;
-use model::operator::{Arithmetic, Beyond, Calculation};
 use model::{Direction, Edit, Field, ModelError, Operator, Patch, RowId, Timestamp, Value};
 use query::{Cursor, Filter, OrderKey, Query, Side, Test};
 use store::{
@@ -9,7 +8,9 @@ use store::{
     WriteBatch,
 };
 
-use super::db::{CODE, COUNT, Db, Place, TAGS, TITLE, assert_holds, index_of, note, row_id};
+use super::db::{
+    CODE, COUNT, Db, Place, TAGS, TITLE, adding, assert_holds, index_of, note, row_id,
+};
 use testing::OwnTurn;
 
 /// Rows `r0`, `r1` … with the counts 0, 1 …
@@ -87,18 +88,6 @@ fn set(patch: impl Into<Patch>) -> MatchingAct {
 
 fn set_count(n: i64) -> MatchingAct {
     set(vec![(COUNT, Value::Int(n))])
-}
-
-fn adding(operand: i64) -> Patch {
-    let operator = Operator::Arithmetic(Arithmetic {
-        calculation: Calculation::Add,
-        operand: Value::Int(operand),
-        bound: None,
-        beyond: Beyond::Saturate,
-    });
-    let mut patch = Patch::default();
-    patch.put(COUNT, Edit::Operate(operator));
-    patch
 }
 
 fn ids_of(rows: &[model::Row]) -> Vec<&str> {
