@@ -203,6 +203,8 @@ fn commands_alone(place: &Place) {
     }
     let refused = run(by_file("import --history no.jsonl"));
     assert_refused(&refused, 1, "`tidemark move`");
+    let history = format!("import --history no.jsonl --database {}", place.url);
+    assert_refused(&run(by_file(&history)), 1, "`tidemark move`");
     let id = format!("import {} --database {}", word(&exported), place.url);
     assert_refused(&run(by_file(&id)), 1, "with --store");
 }

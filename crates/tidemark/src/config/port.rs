@@ -155,7 +155,7 @@ pub struct ImportArgs {
     /// The file is a history (`tidemark export --history`): import it as a new store, into a data
     /// directory that holds none. The store appears when the whole file has been checked
     #[arg(long, conflicts_with_all = [
-        "from_appwrite", "project", "database", "table", "format", "resume", "state",
+        "from_appwrite", "project", "table", "format", "resume", "state",
     ])]
     history: bool,
     /// Continue an interrupted import: existing rows are compared, not written again. A copy from a
@@ -228,6 +228,14 @@ impl ImportArgs {
             .filter(|_| self.from_appwrite.is_none());
         let into = given(here.or(Some(&self.into))).unwrap_or(PROJECT_DEFAULT);
         let into = checked_project(into)?;
+        if self.history && !self.database.is_empty() {
+            bail!(
+                "--database and --history do not go together: a history is a whole store, with all \
+                 of its databases, and is imported into a data directory that holds none. Import \
+                 it without --database; then `tidemark move` takes the store from there to the \
+                 database that `--to` names"
+            );
+        }
         if self.database.iter().any(|id| DatabaseUrl::is_meant_by(id)) {
             bail!(
                 "--database is the id of a database here. Name the one that has the store with \
