@@ -14,7 +14,7 @@ pub const OF_DIRECTORIES: OfDirectories = OfDirectories {
             &["erase::no_byte_of_an_erased_row_is_left"],
         ),
         (
-            "a database has no index of words",
+            "a database builds an index of words by its own means, not in slices of ours",
             &[
                 "words::words_are_built_again_when_their_rule_changes",
                 "words::one_over_many_rows_is_filled_by_slices_between_which_rows_change",
