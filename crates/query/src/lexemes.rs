@@ -21,20 +21,16 @@ const WORD_CHARS_MAX: usize = 64;
 const TEXT_BYTES_MAX: usize = 256 << 10;
 /// Stands for all words of such a text, and is none.
 const ANY_WORD: &str = "*";
-/// Letters that become small by one call, so that what is mostly written takes few comparisons of
-/// characters: Latin, then Greek and Cyrillic, then all others.
-const SCRIPTS: [Range<char>; 3] = [
-    '\u{80}'..'\u{250}',
-    '\u{250}'..'\u{530}',
-    '\u{530}'..'\u{10ffff}',
-];
+/// Of a text with more kinds of large letters no words are held either: each letter of a text is
+/// compared with all of them, and who writes a text chooses them.
+const LARGE_LETTERS_MAX: usize = 128;
 /// A sigma at the end of a word, which stands for any: what is an end is not looked at.
 const LAST_SIGMA: char = 'ς';
 const SIGMA: char = 'σ';
 
 /// Names what [`function`] makes of texts: indexes made by another are to be made again.
 pub fn rule() -> String {
-    format!("lexemes 1, {}", search::rule())
+    format!("lexemes 2, {}", search::rule())
 }
 
 /// The statement that makes the function, or replaces it.
@@ -44,12 +40,12 @@ pub fn function() -> &'static str {
 }
 
 fn written() -> String {
-    let letters = SCRIPTS.map(make_small).concat();
+    let letters = make_small();
     let words = class('\0'..char::MAX, search::is_of_word);
     format!(
         "CREATE OR REPLACE FUNCTION {name}(content text) RETURNS tsvector LANGUAGE plpgsql \
          IMMUTABLE STRICT PARALLEL SAFE COST 1000 AS $lexemes$\n\
-         DECLARE\n  small text COLLATE \"C\";\n\
+         DECLARE\n  small text COLLATE \"C\";\n  large text COLLATE \"C\";\n\
          BEGIN\n\
          \x20 IF octet_length(content) > {TEXT_BYTES_MAX} THEN\n\
          \x20   RETURN array_to_tsvector(ARRAY['{ANY_WORD}']);\n\
@@ -85,10 +81,12 @@ fn lexeme(word: &str) -> String {
         .collect()
 }
 
-/// The statements that make the letters of some characters small, as [`str::to_lowercase`] does.
-fn make_small(script: Range<char>) -> String {
+/// The statements that make letters small, as [`str::to_lowercase`] does; for those of ASCII that is
+/// done. The large letters of the text are gathered, and only they are replaced.
+fn make_small() -> String {
     let (mut large, mut small, mut whole) = (String::new(), String::new(), String::new());
-    for c in script.clone() {
+    let all = '\u{80}'..char::MAX;
+    for c in all.clone() {
         let mut letters = c.to_lowercase();
         match (letters.next(), letters.next()) {
             _ if c == LAST_SIGMA => {
@@ -100,17 +98,22 @@ fn make_small(script: Range<char>) -> String {
                 small.push(one);
             }
             (Some(_), Some(_)) => {
-                let all = c.to_lowercase();
-                writeln!(whole, "    small := replace(small, '{c}', '{all}');")
+                let several = c.to_lowercase();
+                writeln!(whole, "    small := replace(small, '{c}', '{several}');")
                     .expect("a string takes all");
             }
             _ => {}
         }
     }
-    let any = class(script, |c| c == LAST_SIGMA || !c.to_lowercase().eq([c]));
+    let any = class(all, |c| c == LAST_SIGMA || !c.to_lowercase().eq([c]));
     format!(
         "  IF small ~ '[{any}]' THEN\n{whole}    \
-         small := translate(small, '{large}', '{small}');\n  END IF;\n"
+         large := (SELECT coalesce(string_agg(DISTINCT letter, ''), '') FROM\n      \
+         unnest(string_to_array(regexp_replace(small, '[^{any}]+', '', 'g'), NULL)) letter);\n    \
+         IF length(large) > {LARGE_LETTERS_MAX} THEN\n      \
+         RETURN array_to_tsvector(ARRAY['{ANY_WORD}']);\n    \
+         END IF;\n    \
+         small := translate(small, large, translate(large, '{large}', '{small}'));\n  END IF;\n"
     )
 }
 
@@ -171,9 +174,8 @@ mod tests {
             assert_eq!(text.matches(sign).count(), 2, "{sign}");
         }
         let is_plain = |c: char| !r"'\]^-".contains(c);
-        for script in SCRIPTS {
-            assert!(script.filter(|c| !c.to_lowercase().eq([*c])).all(is_plain));
-        }
+        let mut large = ('\0'..=char::MAX).filter(|c| !c.to_lowercase().eq([*c]));
+        assert!(large.all(is_plain));
         let of_words = ('\0'..=char::MAX).filter(|c| search::is_of_word(*c));
         let of_words: Vec<char> = of_words.collect();
         assert!(of_words.len() > 100_000 && of_words.into_iter().all(is_plain));

@@ -177,6 +177,15 @@ fn words_of_odd_texts_are_held_as_we_split_them() {
     );
     assert_eq!(site.sql(&larger), "'*'");
     assert_eq!(site.sql("SELECT tidemark_words(NULL) IS NULL"), "t");
+    // Of very many kinds of large letters; that of Kelvin becomes small within ASCII.
+    let kinds: Vec<char> = ('\u{80}'..'\u{530}')
+        .filter(|c| !c.to_lowercase().eq([*c]) && c.to_lowercase().count() == 1)
+        .collect();
+    let many: String = kinds[..127].iter().collect::<String>() + "\u{212a}";
+    let letters: Vec<String> = many.chars().map(String::from).collect();
+    compare(&site, &[letters.join(" ")]);
+    let more = format!("SELECT tidemark_words('{many}{}')", kinds[127]);
+    assert_eq!(site.sql(&more), "'*'");
 }
 
 /// Makes no words of any text.
