@@ -208,8 +208,8 @@ async fn go_on_above(source: &Connection, filling: &StoreFilling<'_>) -> Result<
     Ok(())
 }
 
-/// The marks, the horizon, the lineage and what else the store is told by. The rule of the indexes
-/// of words is none: there are no such indexes.
+/// The marks, the horizon, the lineage and what else names the store. The rule of the indexes of
+/// words stays the database's own, which has made them.
 async fn copy_meta(source: &Connection, filling: &StoreFilling<'_>) -> Result<(), StoreError> {
     let sql = "SELECT mark, x_at, horizon, catalogue_epoch, next_table, next_database, lineage, \
                key_id FROM meta";

@@ -28,9 +28,11 @@ pub(super) const SESSION: [(&str, &str); 4] = [
     ("TimeZone", "UTC"),
 ];
 /// Limits that the role, the database or the server may set, and that would end what takes longer,
-/// or a session that owns a store and has nothing to do. The last one came with version 17.
+/// or a session that owns a store and has nothing to do, or leave out rows which an index of words
+/// has. `transaction_timeout` came with version 17.
 const UNLIMITED: &str = "SELECT set_config(name, '0', false) FROM pg_settings WHERE name IN \
-                         ('statement_timeout', 'idle_session_timeout', 'transaction_timeout');";
+                         ('statement_timeout', 'idle_session_timeout', 'transaction_timeout', \
+                         'gin_fuzzy_search_limit');";
 /// After connecting, a host has so long to say that it takes writes, and how its store stands.
 pub(super) const FIRST_ANSWER_MAX: Duration = Duration::from_secs(5);
 

@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 use std::path::Path;
 
+use query::lexemes;
 use tokio::runtime::Runtime;
 use tokio_postgres::Client;
 
@@ -554,7 +555,9 @@ async fn migrate(client: &Client, found: i64) -> Result<(), StoreError> {
     }
     let left = &STEPS[usize::try_from(found).map_err(|_| corrupt("negative format"))?..];
     if !left.is_empty() {
-        let all = format!("BEGIN;{};COMMIT", made_by(left));
+        // Where the database lacks the language of the function, the store keeps its format.
+        let function = lexemes::function();
+        let all = format!("BEGIN;{};{function};COMMIT", made_by(left));
         client.batch_execute(&all).await?;
     }
     Ok(())

@@ -1,7 +1,7 @@
 //! Indexes of words, and the function by which they hold them (`query::lexemes`).
 
 use model::IndexKind;
-use query::lexemes;
+use query::{lexemes, names};
 use tokio_postgres::Client;
 
 use super::connection::{literal, row};
@@ -12,15 +12,21 @@ use crate::StoreError;
 
 /// Makes the function, and each index of words again, if they were made by another rule or never:
 /// what another rule holds is not found. All of it is one transaction; after a crash it is done by
-/// the next start.
+/// the next start. It waits for those who use the tables, as a vacuum gives way to who waits longer
+/// than a session may.
 pub(super) async fn renew(client: &Client) -> Result<(), StoreError> {
     let rule = lexemes::rule();
-    let made_by = row(client, "SELECT words FROM meta").await?;
+    let made_by = format!(
+        "SELECT words FROM meta WHERE to_regprocedure('{}(text)') IS NOT NULL",
+        names::INDEXED_WORDS
+    );
+    let made_by = row(client, &made_by).await?;
     if made_by.as_ref().and_then(|row| row.get(0)) == Some(&rule) {
         return Ok(());
     }
     let catalogue = load(client).await?.catalogue;
-    let mut sql = format!("BEGIN;{PATIENT};{}", lexemes::function());
+    let mut sql = format!("BEGIN;{PATIENT};SET LOCAL lock_timeout = 0;");
+    sql.push_str(lexemes::function());
     for table in catalogue.tables() {
         let is_of_words = |index: &&model::Index| index.kind == IndexKind::Fulltext;
         for index in table.indexes.iter().filter(is_of_words) {
