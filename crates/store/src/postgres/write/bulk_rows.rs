@@ -74,11 +74,19 @@ impl BulkRows for PostgresRows<'_> {
         ids: &[&str],
         (after, all_max): (Mark, usize),
     ) -> Result<Vec<(String, RowId)>, StoreError> {
+        // Links are compared one by one, so that the server may look each up among the ids.
+        let definition = &table.columns[column];
+        let name = names::column(definition.number);
+        let (links, link) = if definition.array {
+            let links = format!("CROSS JOIN LATERAL unnest(t.{name}) AS l(id)");
+            (links, "l.id".to_owned())
+        } else {
+            (String::new(), format!("t.{name}"))
+        };
         let sql = format!(
             "SELECT DISTINCT w.id, t.id FROM {schedule} s JOIN {versions} t ON t.id = s.id \
-             AND t.st = {END} AND t.twin = 0 AND t.vf > $2 \
-             JOIN unnest($1::text[]) AS w(id) ON {} LIMIT $3",
-            holds_link(table, column, "w.id"),
+             AND t.st = {END} AND t.twin = 0 AND t.vf > $2 {links} \
+             JOIN unnest($1::text[]) AS w(id) ON w.id = {link} LIMIT $3",
             schedule = names::schedule(table.number),
             versions = names::versions(table.number),
         );
@@ -96,7 +104,7 @@ impl BulkRows for PostgresRows<'_> {
 impl PostgresRows<'_> {
     /// Rows that hold links, each behind the one that its link leads to.
     fn holders(&self, call: SqlCall) -> Result<Vec<(String, RowId)>, StoreError> {
-        let found = self.session.call(call)?;
+        let found = self.session.patiently(|| self.session.call(call))?;
         let holder = |row: &Row| Ok((row.try_get(0)?, row_id(row.try_get(1)?)?));
         found.iter().map(holder).collect()
     }

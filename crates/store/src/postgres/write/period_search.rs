@@ -84,7 +84,7 @@ impl PeriodSearch for PostgresRows<'_> {
         };
         let found = match time_max {
             None => self.session.patiently(search),
-            Some(time_max) => self.within(time_max, |_| search()),
+            Some(time_max) => self.within(time_max, |_| self.session.patiently(search)),
         };
         match found {
             Ok(pieces) => Ok(FoundOverlaps {

@@ -137,7 +137,8 @@ impl RowAmends for PostgresRows<'_> {
             let sql = format!("DELETE FROM {} WHERE seq = $1", names::grants(number));
             calls.push(SqlCall::new(sql, vec![Box::new(seq)]));
         }
-        let found = self.session.burst(&calls)?;
+        // Neither kept answers nor entries of transactions have an index by the row.
+        let found = self.session.patiently(|| self.session.burst(&calls))?;
         let mut erased = Vec::new();
         for row in &found[0] {
             erased.push((VersionNumber(row.try_get(0)?), row.try_get(1)?));

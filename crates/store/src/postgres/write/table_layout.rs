@@ -73,7 +73,7 @@ impl TableLayout for PostgresRows<'_> {
 
     /// The server has bounds of its own.
     fn sorting<T>(&self, search: impl FnOnce() -> T) -> Result<T, StoreError> {
-        Ok(search())
+        Ok(self.session.patiently(search))
     }
 
     fn sealing_key(&self) -> Result<String, StoreError> {
