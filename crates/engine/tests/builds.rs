@@ -2,6 +2,7 @@
 
 mod fixture;
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use engine::{Engine, NewColumn, NewIndex, StoreError};
@@ -9,7 +10,7 @@ use fixture::{NEW_YEAR_US, PLACE, TickingClock, config, furnish, integer, key, r
 use futures_channel::oneshot;
 use futures_executor::block_on;
 use model::{IndexStatus, Table};
-use store::{IndexBuildEnd, Store, StoreFuture};
+use store::{IndexBuildEnd, Standing, Store, StoreFuture};
 use testing::{Hooked, StoreHooks, UpkeepHooks};
 
 type Answer = oneshot::Sender<Result<IndexBuildEnd, StoreError>>;
@@ -19,6 +20,8 @@ struct Builder {
     inner: Arc<dyn Store>,
     /// Builds that wait for the test, by the number of their index.
     waiting: Mutex<Vec<(u32, Answer)>>,
+    /// How often a standby has taken the place of the primary.
+    promotions: AtomicU64,
 }
 
 impl StoreHooks for Builder {
@@ -34,6 +37,14 @@ impl StoreHooks for Builder {
 impl UpkeepHooks for Builder {
     fn behind(&self) -> &dyn Store {
         &*self.inner
+    }
+
+    fn standing(&self) -> StoreFuture<'_, Standing> {
+        Box::pin(async {
+            let standing = self.inner.turn().await?.standing();
+            let others = standing.others + self.promotions.load(Ordering::SeqCst);
+            Ok(Standing { others, ..standing })
+        })
     }
 
     fn build(&self, _: &Arc<Table>, index: u32) -> StoreFuture<'static, IndexBuildEnd> {
@@ -78,6 +89,7 @@ fn site() -> Site {
     let store = Arc::new(Hooked(Builder {
         inner: fixture::open_store(&config),
         waiting: Mutex::default(),
+        promotions: AtomicU64::new(0),
     }));
     let engine = Engine::over(store.clone(), &config, TickingClock::at(NEW_YEAR_US)).unwrap();
     furnish(&engine);
@@ -175,6 +187,20 @@ fn a_build_of_an_index_that_is_gone_is_called_off() {
 }
 
 #[test]
+fn a_build_is_begun_again_where_a_standby_has_taken_the_place_of_the_primary() {
+    let site = site();
+    let (engine, store) = (&*site.engine, &*site.store);
+    index_words(engine);
+    let hanging = store.begun();
+    store.promotions.fetch_add(1, Ordering::SeqCst);
+    write(engine, "after");
+    until(|| hanging.is_canceled().then_some(()));
+    store.begun().send(Ok(IndexBuildEnd::Ready)).unwrap();
+    until(|| (status(engine) == IndexStatus::Available).then_some(()));
+    engine.close().unwrap();
+}
+
+#[test]
 fn a_build_ends_with_the_engine_and_is_begun_again_at_the_next_start() {
     let Site {
         directory,
@@ -190,6 +216,7 @@ fn a_build_ends_with_the_engine_and_is_begun_again_at_the_next_start() {
     let store = Arc::new(Hooked(Builder {
         inner: fixture::open_store(&config),
         waiting: Mutex::default(),
+        promotions: AtomicU64::new(0),
     }));
     let clock = TickingClock::at(NEW_YEAR_US + 60_000_000);
     let engine = Engine::over(store.clone(), &config, clock).unwrap();

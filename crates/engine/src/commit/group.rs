@@ -143,6 +143,8 @@ impl GroupCommit {
                 upkeep_is_due = true;
             }
             if self.calls.has_caught_up.take() {
+                // It may go on at a primary that hangs, and whose place a standby has taken.
+                self.outside.end();
                 self.builds_are_due = true;
                 upkeep_is_due = true;
             }
