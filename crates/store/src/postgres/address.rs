@@ -321,12 +321,14 @@ fn ssl_mode(value: &str) -> Result<SslMode, UrlFault> {
 }
 
 fn schema(name: String) -> Result<String, UrlFault> {
-    let is_whole = (1..=NAME_BYTES_MAX).contains(&name.len()) && !name.contains('\0');
+    // An `@` may be that behind a password with a `?`, the rest of which would be shown.
+    let is_whole = (1..=NAME_BYTES_MAX).contains(&name.len()) && !name.contains(['\0', '@']);
     // A path of schemas takes `$user` for the user's name, quoted or not.
     if is_whole && !name.starts_with("pg_") && name != "$user" {
         return Ok(name);
     }
-    let expected = "a name of 1 to 63 bytes that does not begin with pg_ and is not $user";
+    let expected =
+        "a name of 1 to 63 bytes without @ that does not begin with pg_ and is not $user";
     Err(UrlFault::Value("schema", expected))
 }
 
@@ -493,6 +495,7 @@ mod tests {
             ("postgres://a/d?host=b", "absent where hosts stand"),
             ("postgres://a/d?schema=", "1 to 63 bytes"),
             ("postgres://a/d?schema=$user", "is not $user"),
+            ("postgres://u:1?schema=rest@h/d", "without @"),
             ("postgres://a/d?schema=%24user", "is not $user"),
             (&*name, "1 to 63 bytes"),
             ("postgres://a/d?schema=%00", "1 to 63 bytes"),

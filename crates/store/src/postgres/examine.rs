@@ -121,7 +121,9 @@ impl Examination<'_> {
         }
         let used = "SELECT sum(numbackends) FROM pg_stat_database";
         self.say(checks::connections(&settings, number(client, used).await?));
-        self.say(checks::snapshots(oldest_snapshot(client).await?));
+        if sees_others {
+            self.say(checks::snapshots(oldest_snapshot(client).await?));
+        }
         let idle = "SELECT slot_name FROM pg_replication_slots WHERE NOT active ORDER BY 1 LIMIT 5";
         self.say(checks::slots(&column(client, idle).await?));
         self.say(checks::autovacuum(&settings));
