@@ -72,10 +72,8 @@ fn open(directory: &Directory) -> Db {
 }
 
 fn count(directory: &Directory, table: &str) -> i64 {
-    let file = directory.0.path().join("data/tidemark.db");
-    let database = Connection::open(file).unwrap();
-    let sql = format!("SELECT count(*) FROM {table}");
-    database.query_row(&sql, (), |row| row.get(0)).unwrap()
+    let counted = directory.run_sql(&[&format!("SELECT count(*) FROM {table}")]);
+    counted[0].parse().unwrap()
 }
 
 fn is_full(refused: &Refusal) -> bool {

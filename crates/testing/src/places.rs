@@ -21,6 +21,8 @@ const RECORD: &str = "TIDEMARK_TEST_RECORD";
 
 /// A session ends within milliseconds of its connection, also on a busy machine.
 const UNLOCKED_MAX: Duration = Duration::from_secs(10);
+/// Each attempt is a connection.
+const RETRY_AFTER: Duration = Duration::from_millis(5);
 
 /// Of the tests of a package those of data directories alone: why, and which, as `program::test` or
 /// `program::module::test`.
@@ -179,7 +181,9 @@ pub fn open_store(options: Options) -> Result<Arc<dyn Store>, StoreError> {
     let began = Instant::now();
     let store = loop {
         match DatabaseStore::open(url, None) {
-            Err(StoreError::Locked { .. }) if began.elapsed() < UNLOCKED_MAX => {}
+            Err(StoreError::Locked { .. }) if began.elapsed() < UNLOCKED_MAX => {
+                thread::park_timeout(RETRY_AFTER);
+            }
             opened => break opened?,
         }
     };

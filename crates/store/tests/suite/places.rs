@@ -34,6 +34,13 @@ pub const OF_DIRECTORIES: OfDirectories = OfDirectories {
             &["long_reads::a_read_of_large_rows_ends_when_nobody_waits_for_it"],
         ),
         (
+            "they look into a file, or bring one of an older format",
+            &[
+                "execution_queue::bodies_of_a_deleted_function_go_in_slices_of_eight_mebibytes",
+                "execution_queue::cursor_of_a_file_of_format_20_goes_on",
+            ],
+        ),
+        (
             "a database reads no row at once",
             &[
                 "unique_keys::rows_by_many_keys_are_those_by_each_key",
