@@ -15,7 +15,7 @@ use crate::tally::Runner;
 
 const DATABASE: &str = "suites";
 /// What the suites read (`crates/testing/src/places.rs`).
-const URL_VARIABLE: &str = "TIDEMARK_TEST_DATABASE";
+pub const URL_VARIABLE: &str = "TIDEMARK_TEST_DATABASE";
 const RECORD_VARIABLE: &str = "TIDEMARK_TEST_RECORD";
 /// With all packages named, so that their libraries are not built with other features once more.
 const TESTS: [&str; 3] = ["test", "--workspace", "--no-fail-fast"];
@@ -50,25 +50,30 @@ const STORE: [&str; 7] = [
     "words",
 ];
 
+/// A PostgreSQL for a step, with an empty database of this name; `None` where it does not start.
+pub fn start(lane: &mut Lane, database: &str) -> Option<Cluster> {
+    let mut started = None;
+    let is_started = lane.step(&format!("PostgreSQL for the {database}"), |_| {
+        let cluster = started.insert(Cluster::start(&ClusterSettings::default())?);
+        cluster.run_sql("postgres", &[&format!("CREATE DATABASE {database}")])?;
+        Ok(true)
+    });
+    started.filter(|_| is_started)
+}
+
 /// Runs them: a part by day. At night they run whole; then this compares which tests took a data
 /// directory with the lists of those that must.
 ///
 /// # Errors
 /// When cargo cannot say where its target folder is.
 pub fn step(checkout: &Checkout, lane: &mut Lane, is_night: bool) -> Result<()> {
-    let (wire, rooms) = ("wire suite on PostgreSQL", "engine and store on PostgreSQL");
+    let (wire, crates) = ("wire suite on PostgreSQL", "engine and store on PostgreSQL");
     let record = checkout.target()?.join("on-database");
     // Of an earlier run.
     drop(fs::remove_file(&record));
-    let mut started = None;
-    let is_started = lane.step("PostgreSQL for the suites", |_| {
-        let cluster = started.insert(Cluster::start(&ClusterSettings::default())?);
-        cluster.run_sql("postgres", &[&format!("CREATE DATABASE {DATABASE}")])?;
-        Ok(true)
-    });
-    let Some(cluster) = started.filter(|_| is_started) else {
+    let Some(cluster) = start(lane, DATABASE) else {
         lane.not_run(wire);
-        lane.not_run(rooms);
+        lane.not_run(crates);
         return Ok(());
     };
     let url = cluster.url(DATABASE);
@@ -86,7 +91,7 @@ pub fn step(checkout: &Checkout, lane: &mut Lane, is_night: bool) -> Result<()> 
     };
     let by_day: &[&str] = if is_night { &[] } else { &WIRE_BY_DAY };
     run(wire, &["wire".to_owned()].into(), by_day);
-    run(rooms, &programs(checkout, is_night)?, &[]);
+    run(crates, &programs(checkout, is_night)?, &[]);
     if is_night {
         let lists = ["wire", "places"].map(str::to_owned).into();
         let mut comparison = tests_of(checkout, &lists);

@@ -20,7 +20,7 @@ const INTERNAL: [&str; 3] = [
     "docs/performance.md",
 ];
 /// Commands whose help is checked, as words of the command line.
-const HELP: [&str; 35] = [
+const HELP: [&str; 38] = [
     "",
     "serve",
     "project create",
@@ -32,6 +32,7 @@ const HELP: [&str; 35] = [
     "export",
     "import",
     "move",
+    "maintain",
     "schema pull",
     "schema diff",
     "schema push",
@@ -56,6 +57,8 @@ const HELP: [&str; 35] = [
     "seed catalog",
     "bench ttl",
     "bench load",
+    "bench bitemporal",
+    "bench hostile",
 ];
 
 /// The pages.

@@ -5,17 +5,15 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::Result;
-use testing_postgres::{Cluster, ClusterSettings};
 
 use crate::checkout::Checkout;
 use crate::install::{self, Packages};
 use crate::lane::{LANE_VARIABLE, Lane};
 use crate::live;
+use crate::on_database::{self, URL_VARIABLE};
 use crate::tally::Runner;
 
 const DATABASE: &str = "servers";
-/// What the helper that starts a server reads: `tests/src/lib.rs`, and that of each SDK.
-const URL_VARIABLE: &str = "TIDEMARK_TEST_DATABASE";
 const HISTORIES: &str = "histories on PostgreSQL";
 /// What runs of them by day: lists that must be exact.
 const HISTORY_BY_DAY: &str = "no_answer_is_older_than_what_anybody_had_seen_before_it_was_asked";
@@ -38,13 +36,7 @@ pub fn step(
     suites: &[Packages],
     is_night: bool,
 ) -> Result<()> {
-    let mut started = None;
-    let is_started = lane.step("PostgreSQL for servers", |_| {
-        let cluster = started.insert(Cluster::start(&ClusterSettings::default())?);
-        cluster.run_sql("postgres", &[&format!("CREATE DATABASE {DATABASE}")])?;
-        Ok(true)
-    });
-    let Some(cluster) = started.filter(|_| is_started) else {
+    let Some(cluster) = on_database::start(lane, DATABASE) else {
         not_run(lane, suites);
         return Ok(());
     };
