@@ -15,7 +15,7 @@ use crate::pocketbase::{self, Peer};
 /// Starts PocketBase on a new folder, fills it with the catalog, and runs the command with
 /// `--beside PocketBase=URL` behind it, an address that answers 25 rows. PocketBase is fetched and
 /// built by Go on the first run, into a folder `peers` beside the binary; where that fails, the
-/// command runs without it and says so. With `--lend` a PostgreSQL server runs beside it as well.
+/// command runs without it and says so. With `--lend` a PostgreSQL server runs next to it as well.
 #[derive(clap::Args)]
 #[command(after_help = "Example:
   cargo run --release -p harness -- beside target/release/tidemark bench load --quick")]

@@ -83,12 +83,13 @@ impl Backends {
     /// # Errors
     /// When the kernel refuses, as it does for another user's processes.
     pub fn bind(self, cores: &Cores) -> Result<BoundBackends> {
-        let before = self.0.cores()?;
-        self.allow(cores)?;
-        Ok(BoundBackends {
+        // Dropped where one refuses, and those before it have their cores again.
+        let bound = BoundBackends {
             backends: self,
-            before,
-        })
+            before: self.0.cores()?,
+        };
+        self.allow(cores)?;
+        Ok(bound)
     }
 
     fn allow(self, cores: &Cores) -> Result<()> {
@@ -101,8 +102,12 @@ impl Backends {
 
 impl Drop for BoundBackends {
     fn drop(&mut self) {
-        // A server that has ended is bound to nothing.
-        drop(self.backends.allow(&self.before));
+        let Backends(first) = self.backends;
+        // A process that has ended is bound to nothing.
+        drop(first.bind(&self.before));
+        for process in first.tree().into_iter().flatten() {
+            drop(process.bind(&self.before));
+        }
     }
 }
 

@@ -14,7 +14,8 @@ const NOTE: &str = "\
      Price is the month's price over the sum of the rates, as the published test reckons it; where \
      functions were not measured, only the sum of the first three columns compares. Ours are rates \
      at the connections that the row names, in a closed loop; those of the published test are not \
-     stated. Fetching is ours from the exact list cache. Another machine, and hardware of 2023";
+     stated. A rate with errors is left out. Fetching is ours from the exact list cache. Another \
+     machine, and hardware of 2023";
 
 /// What it must know of a database on a server of its own.
 const SEPARATED_NOTE: &str = "\
@@ -38,7 +39,7 @@ pub fn columns(options: &Options, measured: &Measured) -> Columns {
     }
     rows.extend(published::load());
     let mut note = format!("{NOTE}: {}.", published::LOAD_IN);
-    if measured.on_directories().count() < measured.cells.len() {
+    if measured.is_separated && measured.on_directories().count() < measured.cells.len() {
         note = format!("{note} {SEPARATED_NOTE}.");
     }
     Columns {
@@ -59,6 +60,8 @@ fn row(
 ) -> Option<Row> {
     let rate = |kind: RequestKind| {
         let cell = measured.cell(ColumnKey { kind, store, cores }, connections);
+        // An answer that was refused costs less than one that was not.
+        let cell = cell.filter(|cell| cell.ours.whole.errors == 0);
         cell.map(|cell| milli(cell.ours.whole.per_s()))
     };
     let (functions, noted) = match language {
@@ -79,9 +82,14 @@ fn row(
     let plural = |count: usize| if count == 1 { "" } else { "s" };
     let (on, beside) = match store {
         MeasuredStore::Directory => ("", ""),
-        MeasuredStore::Database => (" on PostgreSQL", " and 1 of the database"),
+        MeasuredStore::Database if measured.is_separated => {
+            (" on PostgreSQL", " and 1 of the database")
+        }
+        MeasuredStore::Database => (" on PostgreSQL", ""),
     };
-    let price = price(options, store, cores);
+    // Where the database took what it wanted of the node's machine, no servers can be priced.
+    let is_priced = store == MeasuredStore::Directory || measured.is_separated;
+    let price = price(options, store, cores).filter(|_| is_priced);
     Some(Row {
         name: format!(
             "Tidemark{on}, {cores} core{}{beside}, {connections} connection{}{noted}",

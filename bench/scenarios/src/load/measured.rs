@@ -73,12 +73,14 @@ pub struct Measured {
     pub cold: Vec<ColdStart>,
     /// What bad functions cost others.
     pub beside_bad: BesideBad,
+    /// Whether the database has a core of its own, as on a server of its own.
+    pub is_separated: bool,
 }
 
 /// What a server is started for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ColumnKey {
-    /// What it is asked.
+    /// The kind of request.
     pub kind: RequestKind,
     /// Where it has its store.
     pub store: MeasuredStore,

@@ -143,7 +143,7 @@ pub fn run(options: &Options) -> Result<WrittenReport> {
     let report = report::Report {
         options,
         oha: &oha.version,
-        database_cores: database.as_ref().map(SeparatedDatabase::cores_told),
+        database_cores: database.as_ref().map(SeparatedDatabase::cores_note),
         missing: &functions.missing,
         measured: &measured,
     };
@@ -158,6 +158,7 @@ fn planned(work: &Work<'_>) -> Measured {
     let leaving = |database: &SeparatedDatabase<'_>| database.leaving(cores, &work.all);
     let separated = work.database.map_or(Vec::new(), leaving);
     let mut measured = Measured::none((cores, &separated), connections, handlers, &MIXES);
+    measured.is_separated = work.database.is_some_and(SeparatedDatabase::is_bound);
     // Code that loads quickly has no spare.
     let slow = handlers
         .iter()

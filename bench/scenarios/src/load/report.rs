@@ -30,9 +30,10 @@ const METHOD: &str = "\
      with a short head. Of functions it is one of a process of node:http that calls the same \
      handler. Rates and percentiles are those of all passes; A/A is the rate of the \
      fastest pass to that of the slowest. The server begins every column of every pass on a \
-     fresh copy of one seeded data directory. The load generator is oha; every sample is one of \
-     its requests, and percentiles are by nearest rank of all. Each connection sends its next \
-     request when the last is answered (a closed loop): while an answer is slow, the requests \
+     fresh copy of one seeded data directory; with its store in PostgreSQL only adding does. \
+     The load generator is oha; every sample is one of its requests, and percentiles are by \
+     nearest rank of all. Each connection sends its next request when the last is answered (a \
+     closed loop): while an answer is slow, the requests \
      that would have waited behind it are never sent and do not count (coordinated omission). \
      The series “paced” avoids that: requests are due at a fixed rate, and each latency begins \
      when its request was due. The rate is the same in every pass and every run (1,000 a second \
@@ -499,6 +500,7 @@ mod tests {
             cells,
             cold: Vec::new(),
             beside_bad: BesideBad::default(),
+            is_separated: true,
             blends: vec![Blend {
                 reads_percent: 90,
                 on: mixed([810, 720]),

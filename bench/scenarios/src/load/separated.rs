@@ -17,9 +17,9 @@ use crate::stage::Stage;
 const NOTE: &str = "\
     The same requests to servers whose store is in PostgreSQL, each after the same on a data \
     directory in every pass; “to it” is the rate to that one's. The node has the cores of the \
-    line and the database one of its own, as in the published test, and the load generator the \
-    others or, where there are none, all of them: then each of the three waits for it, and the \
-    rate is a lower bound. Stores are copies of the same data directory, moved into the database; \
+    line and the database one of its own, as in the published test, unless the head says that it \
+    is not bound; the load generator has the others or, where there are none, all of them: then \
+    each of the three waits for it, and the rate is a lower bound. Stores are copies of the same data directory, moved into the database; \
     adding begins on a new one in each pass, all others on the same. CPU is processor time for \
     each answer: of the node with all processes that it has started, and of PostgreSQL's server, \
     checkpoints and vacuums included.";
@@ -97,12 +97,17 @@ impl<'a> SeparatedDatabase<'a> {
     }
 
     /// What a report says of its cores.
-    pub fn cores_told(&self) -> &'static str {
+    pub fn cores_note(&self) -> &'static str {
         if self.bound.is_some() {
             "1, the node's not among them"
         } else {
             "not bound: it is reached over TCP, or the lock of its socket may not be read"
         }
+    }
+
+    /// Whether its server has a core of its own.
+    pub fn is_bound(&self) -> bool {
+        self.bound.is_some()
     }
 
     /// The schemas that it is left with.
@@ -114,7 +119,7 @@ impl<'a> SeparatedDatabase<'a> {
     }
 }
 
-/// What was measured with the store in PostgreSQL beside the same on a data directory; none where
+/// What was measured with the store in PostgreSQL, next to the same on a data directory; none where
 /// nothing was.
 pub fn table(measured: &Measured) -> Option<Table> {
     let there = |cell: &&Cell| cell.store == MeasuredStore::Database;
