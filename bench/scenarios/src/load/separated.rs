@@ -19,10 +19,10 @@ const NOTE: &str = "\
     directory in every pass; “to it” is the rate to that one's. The node has the cores of the \
     line and the database one of its own, as in the published test, unless the head says that it \
     is not bound; the load generator has the others or, where there are none, all of them: then \
-    each of the three waits for it, and the rate is a lower bound. Stores are copies of the same data directory, moved into the database; \
-    adding begins on a new one in each pass, all others on the same. CPU is processor time for \
-    each answer: of the node with all processes that it has started, and of PostgreSQL's server, \
-    checkpoints and vacuums included.";
+    each of the three waits for it, and the rate is a lower bound. Stores are copies of the same \
+    data directory, moved into the database; adding begins on a new one in each pass, all others \
+    on the same. CPU is processor time for each answer: of the node with all processes that it \
+    has started, and of PostgreSQL's server, checkpoints and vacuums included.";
 
 /// The database of a run.
 pub struct SeparatedDatabase<'a> {
