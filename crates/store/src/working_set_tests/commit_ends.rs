@@ -595,11 +595,12 @@ fn a_transaction_may_be_idle_for_long_and_one_that_was_for_too_long_says_so() {
     let mut place = Place::new("idle");
     let limit = "SHOW idle_in_transaction_session_timeout";
     assert_eq!(place.writer.lines(limit), ["2min"]);
+    let group = place.writer.apply(&[place.put("a", "x1")], Mark(50_000));
+    let group = group.unwrap();
+    // Of the transaction that is open: on a busy machine `apply` itself is idle for longer.
     place
         .writer
         .lines("SET idle_in_transaction_session_timeout = '1ms'");
-    let group = place.writer.apply(&[place.put("a", "x1")], Mark(50_000));
-    let group = group.unwrap();
     let is_gone = "SELECT count(*) FROM pg_stat_activity \
                    WHERE datname = current_database() AND pid <> pg_backend_pid()";
     while place.sql(is_gone) != "0" {}
