@@ -1,7 +1,7 @@
 //! Words as PostgreSQL holds them in an index: what a function of ours, which stands in the schema
 //! of a store, makes of each text.
 //!
-//! The server's own parser of texts, its classes of characters and its small letters are none of
+//! The server's own parser of texts, its classes of characters and its lowercase are none of
 //! ours, and differ from machine to machine. So the function has the tables of [`crate::search`] in
 //! its text, and the server only splits and replaces by them. A row with a word of a search is
 //! always among those that the index gives; more may be, and each is tested
@@ -21,9 +21,9 @@ const WORD_CHARS_MAX: usize = 64;
 const TEXT_BYTES_MAX: usize = 256 << 10;
 /// Stands for all words of such a text, and is none.
 const ANY_WORD: &str = "*";
-/// Of a text with more kinds of large letters no words are held either: each letter of a text is
-/// compared with all of them, and who writes a text chooses them.
-const LARGE_LETTERS_MAX: usize = 128;
+/// Of a text with more different capital letters no words are held either: each letter of a text is
+/// compared with all of them, and the author of a text chooses them.
+const CAPITALS_MAX: usize = 128;
 /// A sigma at the end of a word, which stands for any: what is an end is not looked at.
 const LAST_SIGMA: char = 'ς';
 const SIGMA: char = 'σ';
@@ -81,8 +81,8 @@ fn lexeme(word: &str) -> String {
         .collect()
 }
 
-/// The statements that make letters small, as [`str::to_lowercase`] does, behind those of ASCII.
-/// The large letters of the text are gathered, and only they are replaced.
+/// The statements that make letters lowercase, as [`str::to_lowercase`] does, behind those of
+/// ASCII. The capital letters of the text are gathered, and only they are replaced.
 fn make_small() -> String {
     let (mut large, mut small, mut whole) = (String::new(), String::new(), String::new());
     let all = '\u{80}'..char::MAX;
@@ -110,7 +110,7 @@ fn make_small() -> String {
         "  IF small ~ '[{any}]' THEN\n{whole}    \
          large := (SELECT coalesce(string_agg(DISTINCT letter, ''), '') FROM\n      \
          unnest(string_to_array(regexp_replace(small, '[^{any}]+', '', 'g'), NULL)) letter);\n    \
-         IF length(large) > {LARGE_LETTERS_MAX} THEN\n      \
+         IF length(large) > {CAPITALS_MAX} THEN\n      \
          RETURN array_to_tsvector(ARRAY['{ANY_WORD}']);\n    \
          END IF;\n    \
          small := translate(small, large, translate(large, '{large}', '{small}'));\n  END IF;\n"

@@ -177,7 +177,7 @@ fn words_of_odd_texts_are_held_as_we_split_them() {
     );
     assert_eq!(site.sql(&larger), "'*'");
     assert_eq!(site.sql("SELECT tidemark_words(NULL) IS NULL"), "t");
-    // Of very many kinds of large letters; that of Kelvin becomes small within ASCII.
+    // Of very many different capital letters; the Kelvin sign becomes an ASCII letter.
     let kinds: Vec<char> = ('\u{80}'..'\u{530}')
         .filter(|c| !c.to_lowercase().eq([*c]) && c.to_lowercase().count() == 1)
         .collect();

@@ -12,8 +12,8 @@ use crate::StoreError;
 
 /// Makes the function, and each index of words again, if they were made by another rule or never:
 /// what another rule holds is not found. All of it is one transaction; after a crash it is done by
-/// the next start. It waits for those who use the tables, as a vacuum gives way to who waits longer
-/// than a session may.
+/// the next start. It waits without a limit for other sessions that use the tables: a vacuum gives
+/// way only to one that has waited for a second, after which others give up.
 pub(super) async fn renew(client: &Client) -> Result<(), StoreError> {
     let rule = lexemes::rule();
     let made_by = format!(
